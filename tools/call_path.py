@@ -82,12 +82,12 @@ async def paths() -> dict[str, list[str]]:
         async with connect(sys.executable, str(program), restart=RestartPolicy(first_delay=0)) as client:
             for _ in range(4):  # the first ones load what is loaded on demand
                 pid = (await client.call_tool("mark")).structured["result"]
-                await client.list_tools()
             in_server = json.loads(result.read_text(encoding="utf-8"))
             profile = Profile()
             profile.start()
             await client.call_tool("mark")
             in_client = profile.stop()
+            await client.list_tools()
             os.kill(pid, signal.SIGKILL)
             profile = Profile()
             profile.start()

@@ -457,7 +457,7 @@ def test_the_rules_hold_for_any_script_and_every_request_ends(revision, script, 
     # No handler waits for an answer that will not come, and the ledgers are empty.
     assert run.waiting == []
     assert len(run.server.outgoing) == len(run.client.outgoing) == 0
-    assert len(run.server._rounds) == len(run.server._requests) == 0
+    assert len(run.server._rounds.waiting) == len(run.server._requests.groups) == 0
     assert run.server.next_deadline() is None
     assert run.client.next_deadline() is None
     # The output does not depend on the chunks (FR-13).

@@ -162,7 +162,7 @@ class DescriptorSink(Sink):
             from termios import FIONREAD  # noqa: PLC0415 - likewise
 
             with suppress(OSError):
-                return self._buffered + int.from_bytes(ioctl(self._fd, FIONREAD, bytes(4)), sys.byteorder)
+                return self.buffered + int.from_bytes(ioctl(self._fd, FIONREAD, bytes(4)), sys.byteorder)
         return None
 
     def _writable(self) -> None:

@@ -123,7 +123,11 @@ class Source(_Half):
 
 
 class Sink(_Half):
-    """The writing half: the buffer, and the tasks that wait for it to shrink."""
+    """The writing half: the buffer, and the tasks that wait for it to shrink.
+
+    Attributes:
+        buffered: How many bytes the system has not taken yet.
+    """
 
     def __init__(self, description: str, fd: int | None = None, *, water: tuple[int, int] = WATER) -> None:
         self._high_water, self._low_water = water
@@ -132,17 +136,12 @@ class Sink(_Half):
                 f"the low-water mark ({self._low_water}) must be between 0 and the high-water mark ({self._high_water})"
             )
         super().__init__(description, fd)
-        self._buffered = 0
+        self.buffered = 0
         # The buffer has exceeded the high-water mark and has not fallen to the low-water mark yet.
         self._full = False
         # False after close_write, close or a failure: every further write is an error.
         self._open = True
         self._waiters: set[asyncio.Future[None]] = set()
-
-    @property
-    def buffered(self) -> int:
-        """How many bytes the system has not taken yet."""
-        return self._buffered
 
     @property
     def unread(self) -> int | None:
@@ -162,7 +161,7 @@ class Sink(_Half):
     async def flush(self) -> None:
         """Wait until nothing is buffered; see :meth:`Channel.flush`."""
         self._check_alive()
-        while self._buffered:
+        while self.buffered:
             await self._change()
 
     async def finish(self) -> None:
@@ -191,17 +190,17 @@ class Sink(_Half):
         """Drop the buffer and stop writing."""
 
     def _keep(self, size: int) -> None:
-        self._buffered += size
-        if self._buffered > self._high_water:
+        self.buffered += size
+        if self.buffered > self._high_water:
             self._full = True
 
     def _taken(self, size: int) -> None:
-        self._buffered -= size
-        has_room = self._full and self._buffered <= self._low_water
+        self.buffered -= size
+        has_room = self._full and self.buffered <= self._low_water
         if has_room:
             self._full = False
         # Wake waiters only when their wait may be over, not for every piece: a 64 MiB line is sent in a thousand pieces.
-        if has_room or not self._buffered:
+        if has_room or not self.buffered:
             self._wake()
 
     def fail(self, error: OSError) -> None:
@@ -213,7 +212,7 @@ class Sink(_Half):
     def _drop(self) -> None:
         self._open = False
         self._forget()
-        self._buffered = 0
+        self.buffered = 0
         self._full = False
         self._wake()
 

@@ -95,14 +95,14 @@ class _MemorySink(Sink):
         pipe = self._pipe
         pipe.put(data if type(data) is bytes else bytes(data))
         if pipe.size > pipe.capacity:
-            self._keep(pipe.size - pipe.capacity - self._buffered)
+            self._keep(pipe.size - pipe.capacity - self.buffered)
         if pipe.source is not None:
             pipe.source.wake()
 
     def made_room(self) -> None:
         """Move buffered data into transit, because the reader took some."""
-        if self._buffered:
-            self._taken(self._buffered - max(0, self._pipe.size - self._pipe.capacity))
+        if self.buffered:
+            self._taken(self.buffered - max(0, self._pipe.size - self._pipe.capacity))
 
     def _half_close(self) -> None:
         self._pipe.finished = True

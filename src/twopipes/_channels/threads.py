@@ -211,7 +211,7 @@ class ThreadSink(Sink):
             release()
 
     def _forget(self) -> None:
-        self._interrupted = self._buffered > 0
+        self._interrupted = self.buffered > 0
         self._abandoned = True
 
     def _half_close(self) -> None:

@@ -121,7 +121,11 @@ class Caller:
             try:
                 pending = self._send(connection, call)
                 sent = True
-                result = await connection.wait(pending)
+                result = await pending.future
+            except asyncio.CancelledError:
+                if sent:
+                    connection.cancel(pending)
+                raise
             except (ServerExited, ConnectionLost) as error:
                 self._check_repeat(call, error, sent=sent)
                 continue

@@ -457,7 +457,7 @@ class Client(ServerInfo):
 
     def _require(self, method: str) -> None:
         """Refuse a request that the server did not declare and that has no empty result."""
-        if not (self._supervisor.is_closing or self._declares(method)):
+        if not (self._declares(method) or self._supervisor.is_closing):
             name = ".".join(NEEDED_CAPABILITIES[method])
             raise CapabilityMissing(
                 {NEEDED_CAPABILITIES[method][0]: {}},

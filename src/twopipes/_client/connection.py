@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from twopipes._channels.base import Channel
 from twopipes._client.callbacks import CallbackRunner
@@ -58,17 +58,20 @@ class ListenTarget(Protocol):
         """Handle the end of the subscription on this connection."""
 
 
-class PendingRequest:
-    """A request in progress: the future that its caller waits for, and its progress callback."""
+class PendingRequest(Struct, eq=False):
+    """A request in progress.
 
-    __slots__ = ("asked", "broken", "future", "on_progress")
+    Attributes:
+        future: The caller waits for it.
+        on_progress: The callback for its progress.
+        asked: The request, once it is sent.
+        broken: The failure of a callback for a question that this request probably led to, in a legacy session.
+    """
 
-    def __init__(self, future: asyncio.Future[Any], on_progress: OnProgress | None) -> None:
-        self.asked: SentRequest | None = None
-        # The failure of a callback for a question that this request probably led to, in a legacy session.
-        self.broken: QuestionFailed | None = None
-        self.future = future
-        self.on_progress = on_progress
+    future: asyncio.Future[Any]
+    on_progress: OnProgress | None
+    asked: SentRequest | None = None
+    broken: QuestionFailed | None = None
 
     @property
     def round(self) -> int:
@@ -200,7 +203,7 @@ class ClientConnection(Connection[ClientSession]):
         idle: float | object | None = UNSET,
         total: float | object | None = UNSET,
     ) -> PendingRequest:
-        """Send a request; see :meth:`ClientSession.request`. Wait for it with :meth:`wait`."""
+        """Send a request; see :meth:`ClientSession.request`. Wait for its future; :meth:`cancel` it if the wait is cancelled."""
         pending = PendingRequest(self.loop.create_future(), options.on_progress)
         try:
             pending.asked = self.session.request(
@@ -234,14 +237,6 @@ class ClientConnection(Connection[ClientSession]):
         self._set_timer()
         self._flush_soon()
         return again
-
-    async def wait(self, pending: PendingRequest) -> Any:
-        """Wait for the result of a request. Cancelling this cancels the request at the server."""
-        try:
-            return await pending.future
-        except asyncio.CancelledError:
-            self.cancel(pending)
-            raise
 
     def cancel(self, pending: PendingRequest, reason: str | None = None) -> None:
         """Cancel a request (CA-01)."""
@@ -335,7 +330,7 @@ class ClientConnection(Connection[ClientSession]):
 
     async def _respond(self, call: Call) -> None:
         """Answer a request of a legacy server."""
-        open_requests = list(self.session.outgoing)
+        open_requests = list(self.session.outgoing.values())
         # A legacy server does not say which request its question belongs to; with only one open request it is clear.
         cause = open_requests[0] if len(open_requests) == 1 else None
         try:
@@ -356,8 +351,8 @@ class ClientConnection(Connection[ClientSession]):
         if self._answering:
             # The server waits for our answer, perhaps for a person's, so other requests do not time out meanwhile.
             now = self.loop.time()
-            for asked in self.session.outgoing:
-                self.session.outgoing.record_progress(asked.id, now=now)
+            for request_id in self.session.outgoing:
+                self.session.outgoing.record_progress(request_id, now=now)
         super()._tick()
 
     # The end of the output or of the input

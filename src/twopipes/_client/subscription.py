@@ -291,7 +291,7 @@ class Subscriptions:
                 held.append(uri)
                 self._watched[uri] += 1
                 if self._watched[uri] == 1:
-                    await connection.wait(connection.send("resources/subscribe", SubscribeParams(uri)))
+                    await connection.send("resources/subscribe", SubscribeParams(uri)).future
         except TwopipesError as error:
             if not connection.ended.done():  # after a loss, the next connection renews the subscription
                 subscription.fail(error)

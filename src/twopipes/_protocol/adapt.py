@@ -34,11 +34,17 @@ class Adapter:
     """Adapts values to one revision."""
 
     def __init__(self, revision: str) -> None:
-        self._revision = revision
+        self.revision = revision
         self._plans: dict[type[Any], _Plan | None] = {}
 
     def fit(self, value: M) -> M:
-        """Return the value adapted to the revision; the same object if nothing needs to change. See :meth:`Dialect.fit`."""
+        """Adapt a value to this revision; return the same object if nothing needs to change.
+
+        Members that the revision does not have are removed; content that it does not have is replaced (CT-02).
+
+        Raises:
+            LocalProtocolError: The revision cannot express the value.
+        """
         kind = type(value)
         try:
             plan = self._plans[kind]
@@ -47,7 +53,7 @@ class Adapter:
         if plan is None:
             return value
         if plan.downgrade is not None:
-            value = plan.downgrade(value, self._revision)
+            value = plan.downgrade(value, self.revision)
             if type(value) is not kind:
                 return self.fit(value)
         changes: dict[str, Any] | None = None
@@ -81,14 +87,14 @@ class Adapter:
 
     def _plan(self, kind: type[Any]) -> _Plan | None:
         downgrade = DOWNGRADES.get(kind)
-        apply = downgrade.apply if downgrade is not None and downgrade.span.has(self._revision) else None
-        if apply is None and not TYPES.get(kind.__name__, ALWAYS).has(self._revision):
+        apply = downgrade.apply if downgrade is not None and downgrade.span.has(self.revision) else None
+        if apply is None and not TYPES.get(kind.__name__, ALWAYS).has(self.revision):
             apply = _reject
         spans = MEMBERS.get(kind.__name__, {})
         drops: list[tuple[str, Any]] = []
         inner: list[str] = []
         for field in structs.fields(kind) if issubclass(kind, Struct) else ():
-            if not spans.get(field.encode_name, ALWAYS).has(self._revision):
+            if not spans.get(field.encode_name, ALWAYS).has(self.revision):
                 drops.append((field.name, field.default))
             elif any(self._needs_changes(each) for each in _types_in(field.type)):
                 inner.append(field.name)

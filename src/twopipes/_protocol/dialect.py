@@ -53,33 +53,29 @@ def dialect(revision: str) -> Dialect:
     return Dialect(revision)
 
 
-class Dialect:
+class Dialect(Adapter):
     """Reads and writes MCP in one revision. Use :func:`dialect` to get one.
 
     Attributes:
         revision: The date.
         modern: Whether requests are independent, without a handshake.
+        served: The requests that a client may send to a server.
     """
 
     def __init__(self, revision: str) -> None:
-        self.revision = revision
+        super().__init__(revision)
         self.modern = revisions.is_modern(revision)
-        self._served = _methods(REQUESTS, revision, "client")
+        self.served = _methods(REQUESTS, revision, "client")
         self._asked = _methods(REQUESTS, revision, "server")
         self._notified = {
             "client": _methods(NOTIFICATIONS, revision, "client"),
             "server": _methods(NOTIFICATIONS, revision, "server"),
         }
-        self._adapter = Adapter(revision)
 
     def __repr__(self) -> str:
         return f"dialect({self.revision!r})"
 
     # Methods
-
-    def serves(self, method: str) -> bool:
-        """Return whether a client may send this request to a server."""
-        return method in self._served
 
     def asks(self, method: str) -> bool:
         """Return whether a server may send this request to a client; always false in a modern revision."""
@@ -99,9 +95,12 @@ class Dialect:
             InvalidParams: The params are invalid; the message names the member.
         """
         kind = PARAMS.get(method)
-        if kind is None or (method not in self._served and method not in self._asked):
+        if kind is None or (method not in self.served and method not in self._asked):
             raise MethodNotFound(f"Method not found: {method}")
-        params = self._read_params(kind, method, raw)
+        try:
+            params = read(kind, b"{}" if raw is None else raw)
+        except _UNREADABLE as error:
+            raise InvalidParams(f"Invalid params for {method}: {_message(error, 'params')}") from error
         if type(params) is t.CallToolParams and params.arguments is not None:
             return _with_object_arguments(params, params.arguments)
         return params
@@ -116,9 +115,6 @@ class Dialect:
         kind = NOTIFICATION_PARAMS.get(method)
         if kind is None or not any(method in methods for methods in self._notified.values()):
             raise MethodNotFound(f"Notification not found: {method}")
-        return self._read_params(kind, method, raw)
-
-    def _read_params(self, kind: type[t.Params], method: str, raw: Raw | bytes | None) -> t.Params:
         try:
             return read(kind, b"{}" if raw is None else raw)
         except _UNREADABLE as error:
@@ -185,16 +181,6 @@ class Dialect:
 
     # Writing
 
-    def fit(self, value: M) -> M:
-        """Adapt a value to this revision; return the same object if nothing needs to change.
-
-        Members that the revision does not have are removed; content that it does not have is replaced (CT-02).
-
-        Raises:
-            LocalProtocolError: The revision cannot express the value.
-        """
-        return self._adapter.fit(value)
-
     def finish(
         self,
         method: str,
@@ -236,23 +222,29 @@ class Dialect:
             changes["cache_scope"] = fitted.cache_scope or cache_scope
         return structs.replace(fitted, **changes)
 
+    def client_meta(self, info: t.Implementation | None, capabilities: t.ClientCapabilities) -> Mapping[str, Any]:
+        """Return what the ``_meta`` of every request of a client contains.
+
+        In a modern revision it is the revision, the capabilities and the identity of the client (VN-01, VN-03). In a legacy
+        revision these are part of the handshake.
+        """
+        if not self.modern:
+            return {}
+        meta = {revisions.META_VERSION: self.revision, revisions.META_CAPABILITIES: self.fit(capabilities)}
+        return meta if info is None else {**meta, revisions.META_CLIENT_INFO: self.fit(info)}
+
     def request_meta(
         self,
+        shared: Mapping[str, Any],
         *,
-        client_info: t.Implementation | None,
-        capabilities: t.ClientCapabilities,
         progress_token: RequestId | None = None,
         log_level: t.LoggingLevel | None = None,
         extra: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any] | None:
-        """Return the ``_meta`` of a request of a client, or ``None`` if it is empty.
-
-        In a modern revision it contains the revision, the capabilities and the identity of the client (VN-01, VN-03). In a legacy
-        revision these are part of the handshake.
+    ) -> dict[str, Any]:
+        """Return the ``_meta`` of one request of a client.
 
         Args:
-            client_info: The identity of the client.
-            capabilities: The capabilities of the client.
+            shared: The result of :meth:`client_meta`.
             progress_token: Set to receive progress (PR-01).
             log_level: The minimum log level of a modern request (LG-05).
             extra: Further keys of the caller.
@@ -260,22 +252,15 @@ class Dialect:
         Raises:
             LocalProtocolError: A key of ``extra`` is invalid or reserved (MT-01 to MT-03).
         """
-        meta: dict[str, Any] = {}
-        if extra:
-            for key in extra:
-                if (fault := meta_key_fault(key, self.revision)) is not None:
-                    raise LocalProtocolError(f"{key!r} cannot be a key of _meta in {self.revision}: {fault} (MT-01, MT-02)")
-            meta.update(extra)
-        if self.modern:
-            meta[revisions.META_VERSION] = self.revision
-            meta[revisions.META_CAPABILITIES] = self.fit(capabilities)
-            if client_info is not None:
-                meta[revisions.META_CLIENT_INFO] = self.fit(client_info)
-            if log_level is not None:
-                meta[revisions.META_LOG_LEVEL] = log_level
+        for key in extra or ():
+            if (fault := meta_key_fault(key, self.revision)) is not None:
+                raise LocalProtocolError(f"{key!r} cannot be a key of _meta in {self.revision}: {fault} (MT-01, MT-02)")
+        meta = {**(extra or {}), **shared}
+        if self.modern and log_level is not None:
+            meta[revisions.META_LOG_LEVEL] = log_level
         if progress_token is not None:
             meta[revisions.META_PROGRESS_TOKEN] = progress_token
-        return meta or None
+        return meta
 
     def write_error(self, error: BaseException) -> ErrorObject:
         """Return the error object for a response. The revision decides the code; internal details are left out."""

@@ -25,7 +25,17 @@ class Implementation(Model, frozen=True):
     icons: list[Icon] | None = None
 
 
-class ClientCapabilities(Model, frozen=True):
+class _Capabilities(Model, frozen=True):
+    def allows(self, name: str, *details: str) -> bool:
+        """Return whether a capability is declared: ``allows("tools")``, ``allows("resources", "subscribe")``."""
+        declared = getattr(self, name, None)
+        for detail in details:
+            declared = declared.get(detail) if isinstance(declared, dict) else None
+        # False declares nothing; an empty object declares the capability (CP-03).
+        return declared is not None and declared is not False
+
+
+class ClientCapabilities(_Capabilities, frozen=True):
     """The capabilities of a client, as JSON objects; ``{}`` declares a capability without details (CP-03).
 
     Unknown capabilities are ignored (CP-09).
@@ -46,10 +56,10 @@ class ClientCapabilities(Model, frozen=True):
         if name == "elicitation" and details == ("form",):
             declared = self.elicitation
             return declared is not None and ("form" in declared or "url" not in declared)
-        return _declares(self, name, details)
+        return super().allows(name, *details)
 
 
-class ServerCapabilities(Model, frozen=True):
+class ServerCapabilities(_Capabilities, frozen=True):
     """The capabilities of a server, as JSON objects; ``{}`` declares a capability without details (CP-03).
 
     Unknown capabilities are ignored (CP-09).
@@ -63,18 +73,6 @@ class ServerCapabilities(Model, frozen=True):
     tasks: dict[str, Any] | None = None
     experimental: dict[str, Any] | None = None
     extensions: dict[str, Any] | None = None
-
-    def allows(self, name: str, *details: str) -> bool:
-        """Return whether a capability is declared: ``allows("tools")``, ``allows("resources", "subscribe")``."""
-        return _declares(self, name, details)
-
-
-def _declares(capabilities: ClientCapabilities | ServerCapabilities, name: str, details: tuple[str, ...]) -> bool:
-    declared = getattr(capabilities, name, None)
-    for detail in details:
-        declared = declared.get(detail) if isinstance(declared, dict) else None
-    # False declares nothing; an empty object declares the capability (CP-03).
-    return declared is not None and declared is not False
 
 
 class ToolAnnotations(Model, frozen=True):

@@ -49,17 +49,16 @@ class Output:
             if self._decoder is None:
                 self._type = self._shape.checking()
                 self._decoder = Decoder(self._type, dec_hook=read_custom)
-            if type(value) is self._type and self._type in _ALWAYS_VALID:
-                return self._wrap(data)
-            try:
-                self._decoder.decode(data)
-            except ValidationError as error:
-                raise ReturnRejected(subject, problems_in(error, decode(data))) from error
-            except RecursionError as error:
-                raise ReturnRejected(subject, [Problem("", "The value is nested too deeply")]) from error
+            if type(value) is not self._type or self._type not in _ALWAYS_VALID:
+                try:
+                    self._decoder.decode(data)
+                except ValidationError as error:
+                    raise ReturnRejected(subject, problems_in(error, decode(data))) from error
+                except RecursionError as error:
+                    raise ReturnRejected(subject, [Problem("", "The value is nested too deeply")]) from error
         elif self.schema.get("type") == "object" and data[:1] != b"{":
             raise ReturnRejected(subject, [Problem("", "The output schema requires an object")])
-        return self._wrap(data)
+        return Raw(_WRAPPER_START + data + b"}" if self.is_wrapped else data)
 
     def text(self, encoded: Raw) -> str:
         """Return the text for the result of :meth:`encode`: a scalar as it is, any other value as the same JSON (TL-13)."""
@@ -71,9 +70,6 @@ class Output:
             if scalar[:1] not in b"[{":
                 return scalar.decode()
         return data.decode()
-
-    def _wrap(self, data: bytes) -> Raw:
-        return Raw(_WRAPPER_START + data + b"}" if self.is_wrapped else data)
 
 
 def output_of(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]) -> Output | None:

@@ -67,12 +67,12 @@ class Signature(Struct, kw_only=True, eq=False):
 
     @property
     def output_schema(self) -> Schema | None:
-        """The JSON Schema of what :meth:`structured` returns, or ``None`` if the function declares no data."""
+        """The JSON Schema of the return value, or ``None`` if the function declares no data."""
         return None if self.output is None else self.output.schema
 
     @property
     def wraps_output(self) -> bool:
-        """Whether :meth:`structured` wraps the value in an object, as ``result``."""
+        """Whether the return value is wrapped in an object, as ``result``."""
         return self.output is not None and self.output.is_wrapped
 
     def bind(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
@@ -81,27 +81,16 @@ class Signature(Struct, kw_only=True, eq=False):
         Absent arguments are left out, so that the default of the function applies. Integers may be written as ``3.0``, as in JSON
         Schema. With ``lenient``, ``"3"`` is accepted for a number and ``"true"`` for a boolean.
         """
-        return self._reader().read(raw, lenient=lenient)
+        return (self._binder or self._make_binder()).read(raw, lenient=lenient)
 
     def bind_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Convert arguments that can only be strings (PM-02); a string may stand for a number, a boolean or JSON."""
-        return self._reader().read_strings(values)
+        """Convert arguments that can only be strings (PM-02); a string may contain a number, a boolean or JSON."""
+        return (self._binder or self._make_binder()).read_strings(values)
 
-    def structured(self, value: Any) -> Raw:
-        """Return a return value as JSON for ``structured_content``, or raise :class:`ReturnRejected` (TL-10)."""
-        return (self.output or _PLAIN).encode(value, self.name)
-
-    def text(self, structured: Raw) -> str:
-        """Return the text for the result of :meth:`structured`: a scalar as it is, any other value as the same JSON (TL-13)."""
-        return (self.output or _PLAIN).text(structured)
-
-    def _reader(self) -> Binder:
-        if self._binder is None:  # created by the first call, to keep the start of a server fast
-            self._binder = Binder(self.name, self.fields, self.input_schema, accepts_extra=self.accepts_extra)
+    def _make_binder(self) -> Binder:
+        """Make the binder. The first call does this, to keep the start of a server fast."""
+        self._binder = Binder(self.name, self.fields, self.input_schema, accepts_extra=self.accepts_extra)
         return self._binder
-
-
-_PLAIN = Output({}, None, is_wrapped=False)
 
 
 def describe(

@@ -221,11 +221,12 @@ class Server(Offer, Generic[LifespanT]):
     async def _handle(self, context: Context) -> Result:
         """Handle a request inside the author's middleware and, with OpenTelemetry, inside a span."""
         with nullcontext() if self._spans is None else self._spans(context):
+            if self._middleware is None:
+                return await self._methods.serve(context)
             return await self._through_middleware(context, self._methods.serve)
 
     async def _through_middleware(self, context: Context, call_next: Next) -> Result:
-        if self._middleware is None:
-            return await call_next(context)
+        assert self._middleware is not None
         result = await self._middleware(context, call_next)
         if not isinstance(result, Result):
             raise LocalProtocolError(f"the middleware must return a result, such as call_next gives, and not {result!r}")

@@ -75,24 +75,15 @@ class ClientView(Struct, frozen=True):
     revision: str
 
 
-class CancelToken:
+class CancelToken(threading.Event):
     """True once the response to a request is no longer wanted. A function that blocks can poll it, from any thread."""
 
-    __slots__ = ("_event",)
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
     def __bool__(self) -> bool:
-        return self._event.is_set()
-
-    def set(self) -> None:
-        """Mark the request as cancelled."""
-        self._event.set()
+        return self.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the request is cancelled, at most so many seconds. Return whether it is. For threads, not for coroutines."""
-        return self._event.wait(seconds)
+        return super().wait(seconds)
 
 
 class RateLimit:

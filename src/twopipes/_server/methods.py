@@ -81,7 +81,7 @@ class Methods:
                 found, cursor = page_of(prompts, context.call.params.cursor, self.page_size, "prompts")
                 return ListPromptsResult(list(found), cursor, ttl_ms=self._ttls.get("prompts", 0))
             case "prompts/get":
-                prompt = self._server.prompts.get(context.call.params.name)
+                prompt = self._server.prompts.entries.get(context.call.params.name)
                 if prompt is None:
                     raise NotFound("prompt", context.call.params.name)
                 return await prompt.get(context.call.params.arguments or {}, context, self._workers.run)
@@ -91,7 +91,7 @@ class Methods:
                 raise MethodNotFound(f"unknown method {method}")
 
     async def _call_tool(self, context: Context) -> Result:
-        entry = self._server.tools.get(context.call.params.name)
+        entry = self._server.tools.entries.get(context.call.params.name)
         if entry is None:
             raise NotFound("tool", context.call.params.name)  # TL-04
         try:
@@ -116,7 +116,7 @@ class Methods:
 
     async def _read_resource(self, context: Context) -> ReadResourceResult:
         uri = context.call.params.uri
-        entry = self._server.resources.get(uri)
+        entry = self._server.resources.entries.get(uri)
         if entry is not None:
             return await entry.read(uri, context, self._workers.run)
         for directory in self._server.directories:
@@ -139,14 +139,16 @@ class Methods:
         schema = self._schema_of(ref, name)
         if argument.name not in schema:
             raise NotFound("argument", argument.name)  # CM-03
-        entry = self._server.completions.get(f"{name} {argument.name}")
+        entry = self._server.completions.entries.get(f"{name} {argument.name}")
         if entry is not None:
             return await entry.suggest(argument.value, resolved, context, self._workers.run)
         return completed(suggestions(schema[argument.name], argument.value))
 
     def _schema_of(self, ref: Any, name: str) -> Mapping[str, Any]:
         entry: PromptEntry | TemplateEntry | None
-        entry = self._server.prompts.get(name) if isinstance(ref, PromptReference) else self._server.templates.get(name)
+        entry = (
+            self._server.prompts.entries.get(name) if isinstance(ref, PromptReference) else self._server.templates.entries.get(name)
+        )
         if entry is None:
             raise NotFound("prompt" if isinstance(ref, PromptReference) else "resource template", name)
         properties: Mapping[str, Any] = entry.signature.input_schema.get("properties", {})

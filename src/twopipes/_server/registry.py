@@ -56,6 +56,7 @@ class Registry(Generic[E]):
         changed: Called after every change.
 
     Attributes:
+        entries: All entries by name. Replaced as a whole at each change, so that a thread which iterates over it is not disturbed.
         used: Whether anything was ever added. A feature that was declared stays declared, even with an empty list (ST-06).
     """
 
@@ -63,27 +64,17 @@ class Registry(Generic[E]):
         self._kind = kind
         self._changed = changed
         self._lock = threading.Lock()
-        # Replaced as a whole at each change, so that a thread which iterates over it is not disturbed.
-        self._entries: dict[str, E] = {}
+        self.entries: dict[str, E] = {}
         self.used = False
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[E]:
-        return iter(self._entries.values())
+        return iter(self.entries.values())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._entries
-
-    @property
-    def entries(self) -> dict[str, E]:
-        """All entries by name. Do not change the mapping."""
-        return self._entries
-
-    def get(self, name: str) -> E | None:
-        """Return the entry of that name, or ``None``."""
-        return self._entries.get(name)
+        return name in self.entries
 
     def add(self, name: str, entry: E) -> None:
         """Add an entry.
@@ -92,12 +83,12 @@ class Registry(Generic[E]):
             LocalProtocolError: The name is already registered. The message names both places.
         """
         with self._lock:
-            other = self._entries.get(name)
+            other = self.entries.get(name)
             if other is not None:
                 raise LocalProtocolError(
                     f"the {self._kind} {name!r} is already registered ({other.place}); rename that one or this one ({entry.place})"
                 )
-            self._entries = {**self._entries, name: entry}
+            self.entries = {**self.entries, name: entry}
             self.used = True
         self._changed()
 
@@ -108,9 +99,9 @@ class Registry(Generic[E]):
             LocalProtocolError: There is no entry of that name.
         """
         with self._lock:
-            if name not in self._entries:
+            if name not in self.entries:
                 raise LocalProtocolError(f"cannot remove the {self._kind} {name!r}: it is not registered")
-            self._entries = {other: entry for other, entry in self._entries.items() if other != name}
+            self.entries = {other: entry for other, entry in self.entries.items() if other != name}
         self._changed()
 
 

@@ -75,7 +75,7 @@ class ToolEntry:
             raise (ToolError(str(error)) if is_result else InvalidParams(str(error))) from None
         value = await call_function(self.function, self.signature, arguments, context, run_blocking)
         result = self.result_of(value)
-        if self.signature.output_schema is not None and result.structured_content is UNSET and not result.is_error:
+        if self.signature.output is not None and result.structured_content is UNSET and not result.is_error:
             # TL-10: clients refuse such a result, so report it to the author.
             raise LocalProtocolError(f"{self.tool.name} has an output schema, but its return value has no structured content")
         if self._written_output is not None and not result.is_error:
@@ -99,12 +99,13 @@ class ToolEntry:
         try:
             if isinstance(value, ToolResult):
                 return value.result()
-            if self.signature.output_schema is None or is_content(value):
+            output = self.signature.output
+            if output is None or is_content(value):
                 return CallToolResult(blocks_of(value))
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ReturnRejected(self.tool.name, [Problem("", str(error))]) from error
-        structured = self.signature.structured(value)  # TL-10: a value that does not fit is an error, not bad data
-        text = value if isinstance(value, str) else self.signature.text(structured)
+        structured = output.encode(value, self.tool.name)  # TL-10: a value that does not fit is an error, not bad data
+        text = value if isinstance(value, str) else output.text(structured)
         return CallToolResult([TextContent(text)], structured)  # TL-13
 
 

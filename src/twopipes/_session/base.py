@@ -15,7 +15,7 @@ from twopipes._protocol.revisions import BATCHES, ERROR_ID_IS_NULL
 from twopipes._protocol.types import CancelledParams, Result
 from twopipes._session.events import Event, PeerClosed, PeerReportedError
 from twopipes._session.ledger import Call, Incoming, Outgoing, SentRequest
-from twopipes._wire import LineDecoder, LineRejected
+from twopipes._wire import LineDecoder, LineRejected, encode_line
 from twopipes.errors import (
     ConnectionLost,
     InternalError,
@@ -27,9 +27,6 @@ from twopipes.errors import (
     TwopipesError,
 )
 from twopipes.settings import Limits
-
-__all__ = ["Session"]
-
 
 # Bytes. Roughly the memory for a response without content.
 _RESPONSE = 256
@@ -57,6 +54,14 @@ class BatchReply:
 class Session(ABC):
     """One side of one connection, without I/O: bytes and times in, events and bytes out.
 
+    Attributes:
+        limits: Limits of what the connection may hold.
+        outgoing: The open requests of this side.
+        incoming: The open requests of the peer.
+        session_dialect: The dialect of the legacy session; ``None`` if there is no such session.
+        outbox: Lines for the next :meth:`data_to_send`.
+        responded: Bytes of responses caused by the peer: errors in full, other responses with their id and a fixed size.
+
     A driver only does this::
 
         for event in session.receive(chunk, now=clock()):
@@ -71,10 +76,9 @@ class Session(ABC):
         self.outgoing = Outgoing()
         self.incoming = Incoming(max_open=limits.max_in_flight)
         self._lines = LineDecoder(max_line=limits.max_line, max_excerpt=limits.max_excerpt)
+        self.session_dialect: Dialect | None = None
         self.outbox: list[bytes] = []
-        """Lines for the next :meth:`data_to_send`."""
         self.responded = 0
-        """Bytes of responses caused by the peer: errors in full, other responses with their id and a fixed size."""
         self._events: list[Event] = []
         self._size = 0  # of the message that is being read, in bytes
         self._ending = False  # whether the line being read is the last one before EOF, which may be incomplete
@@ -115,7 +119,9 @@ class Session(ABC):
     def next_deadline(self) -> float | None:
         """The latest time to call :meth:`tick`; ``None`` if nothing is pending."""
         # Events caused by a call of the driver are returned by the next tick, so that one is due at once.
-        return 0.0 if self._events else self.outgoing.next_deadline()
+        if self._events:
+            return 0.0
+        return self.outgoing.next_deadline() if self.outgoing else None
 
     # Output
 
@@ -137,13 +143,13 @@ class Session(ABC):
         if not self.incoming.finish(call):
             return False
         try:
-            line = jsonrpc.encode(Response(call.id, self._finish(call, result)))
+            line = encode_line(Response(call.id, self._finish(call, result)))
         except BaseException as error:  # user code may run here; the peer must get a response whatever it raises
             self._emit_error(call, InternalError("the result cannot be encoded as JSON"))
             if isinstance(error, LocalProtocolError) or not isinstance(error, Exception):
                 raise
             raise LocalProtocolError(f"the result of {call.method} cannot be encoded as JSON: {error}") from error
-        self._send_response(line, call.batch, size=_size_of(call))
+        self._send_result(line, call)
         return True
 
     def fail(self, call: Call, error: BaseException) -> bool:
@@ -154,11 +160,6 @@ class Session(ABC):
         return True
 
     # Implemented by the client and the server session
-
-    @property
-    @abstractmethod
-    def session_dialect(self) -> Dialect | None:
-        """The dialect of the legacy session; ``None`` if there is no such session."""
 
     @abstractmethod
     def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None: ...
@@ -190,8 +191,7 @@ class Session(ABC):
         if isinstance(line, LineRejected):
             self._reject(jsonrpc.salvage_id(line), now)
             return
-        dialect = self.session_dialect
-        batches = dialect is not None and BATCHES.has(dialect.revision)
+        batches = self.session_dialect is not None and BATCHES.has(self.session_dialect.revision)
         message = jsonrpc.decode(line, max_batch=self.limits.max_batch if batches else 0, max_excerpt=self.limits.max_excerpt)
         self._size = len(line)
         if isinstance(message, Batch):
@@ -249,15 +249,16 @@ class Session(ABC):
             self._refuse(rejected, batch)
 
     def _refuse(self, rejected: LineRejected, batch: BatchReply | None = None) -> None:
-        response = ErrorResponse(
-            self._readable_id(rejected.request_id), ErrorObject(rejected.code, f"{rejected.reason}: {rejected.detail}")
-        )
-        line = jsonrpc.encode(response)
-        self._send_response(line, batch, size=len(line))
+        self._send_error(rejected.request_id, ErrorObject(rejected.code, str(rejected)), batch)
 
     def _gets_response(self, rejected: LineRejected) -> bool:
         # JR-10: a notification never gets a response, even if malformed. Neither does a response.
         return not rejected.is_response and not rejected.is_notification and self._may_respond(rejected)
+
+    def _send_error(self, request_id: RequestId | None, error: ErrorObject, batch: BatchReply | None) -> None:
+        """Respond with an error to a line that does not become a call."""
+        line = encode_line(ErrorResponse(self._readable_id(request_id), error))
+        self._send_response(line, batch, size=len(line))
 
     def _readable_id(self, request_id: RequestId | None) -> RequestId | UnsetType | None:
         """The id for an error, or this revision's way to express a missing id (JR-17, CON-09)."""
@@ -267,9 +268,6 @@ class Session(ABC):
         dialect = self.session_dialect
         return None if dialect is not None and ERROR_ID_IS_NULL.has(dialect.revision) else UNSET
 
-    def _emit(self, line: bytes) -> None:
-        self.outbox.append(line)
-
     def _send_response(self, line: bytes, batch: BatchReply | None, *, size: int) -> None:
         """Emit a response, or add it to its batch. ``size`` is added to :attr:`responded`."""
         self.responded += size
@@ -278,36 +276,24 @@ class Session(ABC):
         else:
             batch.add(line)
 
-    def _emit_error(self, call: Call, error: BaseException) -> None:
-        try:
-            line = jsonrpc.encode(ErrorResponse(call.id, call.dialect.write_error(error)))
-        except BaseException as failure:  # the text or the data of an error may come from user code
-            # The call has left the ledger: if nothing were sent now, the peer would wait forever (JR-16).
-            line = jsonrpc.encode(ErrorResponse(call.id, ErrorObject(INTERNAL_ERROR, "Internal error")))
-            if isinstance(failure, KeyboardInterrupt):
-                self._send_response(line, call.batch, size=_size_of(call))
-                raise
-        self._send_response(line, call.batch, size=_size_of(call))
+    def _send_result(self, line: bytes, call: Call) -> None:
+        """Emit the response of a handler. The size of its content is not caused by the peer."""
+        self._send_response(line, call.batch, size=_RESPONSE + (len(call.id) if isinstance(call.id, str) else 0))
 
-    def _add_request(
-        self,
-        method: str,
-        params: Any = None,
-        *,
-        now: float,
-        idle: float | None = None,
-        total: float | None = None,
-        context: Any = None,
-    ) -> SentRequest:
-        """Add a request of this side to the ledger, unless the stream has ended and no response can arrive."""
-        asked = self.outgoing.open(method, params, now=now, idle=idle, total=total, context=context)
-        if self._ended:
-            self.outgoing.settle(asked.id)
-            raise ConnectionLost(method, asked.id)
-        return asked
+    def _emit_error(self, call: Call, error: BaseException) -> None:
+        # The call has left the ledger: if nothing were sent now, the peer would wait forever (JR-16).
+        line = encode_line(ErrorResponse(call.id, ErrorObject(INTERNAL_ERROR, "Internal error")))
+        try:
+            line = encode_line(ErrorResponse(call.id, call.dialect.write_error(error)))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: S110 - the text or the data of an error may come from user code
+            pass
+        finally:
+            self._send_result(line, call)
 
     def _notify(self, method: str, params: Any = UNSET) -> None:
-        self._emit(jsonrpc.encode(Notification(method, params)))
+        self.outbox.append(encode_line(Notification(method, params)))
 
     def _notify_cancelled(self, asked: SentRequest, reason: str | None) -> None:
         """Send the cancellation of an own request (CA-01), unless it must not be cancelled (LC-12)."""
@@ -317,7 +303,7 @@ class Session(ABC):
     def _cancelled_call(self, params: CancelledParams) -> Call | None:
         """Remove the call that a ``notifications/cancelled`` names from the ledger and return it; it gets no place in its batch."""
         # CA-05, CON-10: unknown, finished and missing ids are ignored. LC-12: initialize gets its response at once.
-        call = None if params.request_id is None else self.incoming.cancel(params.request_id)
+        call = None if params.request_id is None else self.incoming.pop(params.request_id, None)
         if call is not None and call.batch is not None:
             call.batch.add(None)
         return call
@@ -325,11 +311,6 @@ class Session(ABC):
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
-
-
-def _size_of(call: Call) -> int:
-    """What the response of a handler adds to :attr:`Session.responded`. The size of its content is not caused by the peer."""
-    return _RESPONSE + (len(call.id) if isinstance(call.id, str) else 0)
 
 
 def _plain_error(error: ErrorObject) -> McpError:

@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 from msgspec import UNSET, Raw, structs
 from msgspec import json as msgspec_json
 
-from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.input_requests import SamplingMessage
@@ -49,7 +48,7 @@ from twopipes._session.events import (
 )
 from twopipes._session.identity import ClientProfile
 from twopipes._session.ledger import Call, SentRequest, progress_token
-from twopipes._wire import LineRejected
+from twopipes._wire import LineRejected, encode_line
 from twopipes.errors import (
     ConnectionLost,
     InvalidParams,
@@ -64,8 +63,6 @@ from twopipes.errors import (
     TwopipesError,
 )
 from twopipes.settings import Limits, Timeouts
-
-__all__ = ["ClientSession"]
 
 _LISTEN: Final = "subscriptions/listen"
 _KNOWN_METHODS: Final = frozenset(row.method for row in REQUESTS)
@@ -125,9 +122,9 @@ class ClientSession(ClientOpening):
             ConnectionLost: The server is gone already; nothing was sent.
         """
         spoken = self.dialect
-        if method in _KNOWN_METHODS and not spoken.serves(method):
+        if method in _KNOWN_METHODS and method not in spoken.served:
             raise LocalProtocolError(f"{method} does not exist in revision {spoken.revision}")  # PI-04, LG-09, RS-05
-        asked = self._add_request(
+        asked = self.outgoing.open(
             method,
             params,
             now=now,
@@ -138,11 +135,10 @@ class ClientSession(ClientOpening):
         asked.log_level = log_level
         asked.extra_meta = extra_meta
         try:
-            line = self._request_line(asked, params)
+            self.outbox.append(self._request_line(asked, spoken))
         except BaseException:
             self.outgoing.settle(asked.id)
             raise
-        self._emit(line)
         return asked
 
     def retry(
@@ -215,22 +211,21 @@ class ClientSession(ClientOpening):
             raise LocalProtocolError(f"a client of revision {spoken.revision} must not send {method}")
         self._notify(method, UNSET if params is None else spoken.fit(params))
 
-    def _request_line(self, asked: SentRequest, params: Params | Mapping[str, Any] | None) -> bytes:
-        spoken = self.dialect
+    def _request_line(self, asked: SentRequest, spoken: Dialect) -> bytes:
+        params = asked.params
         meta = spoken.request_meta(
-            client_info=self.profile.info,
-            capabilities=self.profile.capabilities,
+            self._meta,
             # PR-07: a listen has no progress. PR-01: the id is unique among the open requests, so it can serve as the token.
             progress_token=None if asked.method == _LISTEN else asked.id,
             log_level=asked.log_level,
             extra=asked.extra_meta,
         )
         if isinstance(params, Params):
-            sent: Any = structs.replace(spoken.fit(params), meta={**(params.meta or {}), **(meta or {})} or None)
+            sent: Any = structs.replace(spoken.fit(params), meta={**(params.meta or {}), **meta} or None)
         else:
             own = dict(params or {})
-            sent = {**own, "_meta": {**own.get("_meta", {}), **(meta or {})}}
-        return jsonrpc.encode(Request(asked.id, asked.method, sent))
+            sent = {**own, "_meta": {**own.get("_meta", {}), **meta}}
+        return encode_line(Request(asked.id, asked.method, sent))
 
     # Messages of the server
 
@@ -238,7 +233,7 @@ class ClientSession(ClientOpening):
         if asked is self._opening:
             self._on_opening_response(asked, response, now)
             return
-        spoken = self.dialect
+        spoken = cast("Dialect", self._dialect)
         if isinstance(response, ErrorResponse):
             self._forget(asked, spoken.read_error(response.error, method=asked.method))
         elif asked.method == _LISTEN:
@@ -331,8 +326,7 @@ class ClientSession(ClientOpening):
             call = self._read_call(request, spoken, batch)
             self.incoming.begin(call)
         except McpError as error:
-            line = jsonrpc.encode(ErrorResponse(self._readable_id(request.id), spoken.write_error(error)))
-            self._send_response(line, batch, size=len(line))
+            self._send_error(request.id, spoken.write_error(error), batch)
         else:
             if request.method == "ping":
                 self.respond(call, EmptyResult())  # PI-01
@@ -359,8 +353,8 @@ class ClientSession(ClientOpening):
             request.id,
             method,
             params,
-            dialect=spoken,
-            capabilities=declared,
+            spoken,
+            declared,
             progress_token=progress_token(params.meta or {}),
             batch=batch,
         )

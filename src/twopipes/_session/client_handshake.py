@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from msgspec import ValidationError, convert
 
-from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import ErrorResponse, Request, Response
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.revisions import META_SERVER_INFO, is_modern
@@ -25,10 +24,9 @@ from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Eras, Reply, versi
 from twopipes._session.events import ClientOpened, OpeningEnded
 from twopipes._session.identity import ClientProfile
 from twopipes._session.ledger import SentRequest
+from twopipes._wire import encode_line
 from twopipes.errors import CapabilityMissing, LocalProtocolError, McpError, OpeningFailed, RemoteProtocolError, UnsupportedRevision
 from twopipes.settings import Limits, Timeouts
-
-__all__ = ["ClientOpening", "Probed"]
 
 Probed = Literal["answered", "refused", "silent", "died", "skipped"]
 """The outcome of the probe. ``answered``: as only a modern server answers; ``skipped``: no probe was sent."""
@@ -55,6 +53,7 @@ class ClientOpening(Session):
         self.server_capabilities = ServerCapabilities()
         self._eras: Eras = "legacy" if skip_probe else profile.eras
         self._dialect: Dialect | None = None
+        self._meta: Mapping[str, Any] = {}  # the part of _meta that is the same in every request
         self._opening: SentRequest | None = None
         self._offered: Sequence[str] = ()
 
@@ -68,11 +67,6 @@ class ClientOpening(Session):
         if self._dialect is None or self.phase not in {ClientPhase.MODERN, ClientPhase.LEGACY}:
             raise LocalProtocolError(f"the connection is not open: {self.phase.value}")
         return self._dialect
-
-    @property
-    def session_dialect(self) -> Dialect | None:
-        """The dialect of a legacy session; ``None`` in the modern era and during the opening."""
-        return self._dialect if self.phase is ClientPhase.LEGACY else None
 
     def open(self, *, now: float) -> None:
         """Send the first request: the probe, or the handshake if the era is known (DE-01, LC-01).
@@ -97,22 +91,26 @@ class ClientOpening(Session):
             self.outgoing.restart(self._opening, now=now)
 
     def _send_discover(self, version: str, now: float) -> None:
-        spoken = self._dialect = dialect(version)
+        self._speak(version)
         # With a fallback the limit is short; without one the server gets all the time there is.
         can_fall_back = self._eras == "both" and self.phase is not ClientPhase.RECONSIDERING
         limit = self.timeouts.probe if can_fall_back else self.timeouts.connect
         # Not cancellable: a legacy server need not know what a cancelled discover is.
         asked = self._opening = self.outgoing.open("server/discover", now=now, total=limit, cancellable=False)
-        meta = spoken.request_meta(client_info=self.profile.info, capabilities=self.profile.capabilities)
-        self._emit(jsonrpc.encode(Request(asked.id, asked.method, EmptyParams(meta=meta))))
+        self.outbox.append(encode_line(Request(asked.id, asked.method, EmptyParams(meta=dict(self._meta)))))
 
     def _send_initialize(self, now: float) -> None:
         version = self.profile.newest_legacy
-        spoken = self._dialect = dialect(version)
+        spoken = self._speak(version)
         asked = self._opening = self.outgoing.open("initialize", now=now, total=self.timeouts.connect, cancellable=False)
         params = InitializeParams(protocol_version=version, capabilities=self.profile.capabilities, client_info=self.profile.info)
-        self._emit(jsonrpc.encode(Request(asked.id, asked.method, spoken.fit(params))))
+        self.outbox.append(encode_line(Request(asked.id, asked.method, spoken.fit(params))))
         self.phase = ClientPhase.INITIALIZING
+
+    def _speak(self, version: str) -> Dialect:
+        spoken = self._dialect = dialect(version)
+        self._meta = spoken.client_meta(self.profile.info, self.profile.capabilities)
+        return spoken
 
     def _on_opening_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
         spoken = cast("Dialect", self._dialect)
@@ -131,33 +129,32 @@ class ClientOpening(Session):
 
     def _on_opening_error(self, error: McpError, now: float) -> None:
         method = cast("SentRequest", self._opening).method
+        why = f"the server responded to {method} with an error: {error}"
         # CON-17: two errors prove a modern server, each by data that only such a server sends.
-        if isinstance(error, UnsupportedRevision) and method == "server/discover":
-            self._offered = error.supported
-            reply, version = versions_offered(error.supported, spoken=self._spoken_here())
+        if method == "server/discover" and isinstance(error, UnsupportedRevision):
+            reply, version = self._choose(error.supported)
             self._move(reply, "the server supports none of our revisions", now, version)
-        elif isinstance(error, CapabilityMissing) and method == "server/discover":
+        elif method == "server/discover" and isinstance(error, CapabilityMissing):
             self._move(Reply.NEEDS_CAPABILITY, f"the server needs a capability that this client lacks: {error}", now)
+        elif method == "initialize" and (choice := self._choose(_supported(error)))[0] is Reply.OTHER_VERSION:  # DE-09
+            self._move(Reply.OTHER_VERSION, why, now, choice[1])
         else:
-            why = f"the server responded to {method} with an error: {error}"
-            if method == "initialize":
-                self._offered = _supported(error)  # DE-09
-                reply, version = versions_offered(self._offered, spoken=self._spoken_here())
-                if reply is Reply.OTHER_VERSION:
-                    self._move(reply, why, now, version)
-                    return
             self._move(Reply.REFUSED, why, now)
 
+    def _choose(self, offered: Sequence[str]) -> tuple[Reply, str | None]:
+        """Classify the revisions of a server. A client of one era does not use those of the other."""
+        self._offered = offered
+        spoken = [each for each in self.profile.revisions if self._eras == "both" or is_modern(each) == (self._eras == "modern")]
+        return versions_offered(offered, spoken=spoken)
+
     def _on_discovered(self, result: DiscoverResult, now: float) -> None:
-        self._offered = result.supported_versions
-        reply, version = versions_offered(result.supported_versions, spoken=self._spoken_here())
+        reply, version = self._choose(result.supported_versions)
         if version is None:
             self._move(reply, "the server supports none of our revisions", now)
             return
-        self._dialect = dialect(version)
-        info = _server_info(result)
+        self._speak(version)
         self._move(Reply.DISCOVERED, "", now)
-        self._opened(result.capabilities, info, result.instructions)
+        self._opened(result.capabilities, _server_info(result), result.instructions)
 
     def _on_initialized(self, result: InitializeResult, now: float) -> None:
         version = result.protocol_version
@@ -165,7 +162,7 @@ class ClientOpening(Session):
             self._offered = (version,)
             self._move(Reply.STRANGE_VERSION, f"the server chose revision {version!r}, which this client does not support", now)
             return
-        self._dialect = dialect(version)
+        self.session_dialect = self._speak(version)
         self._move(Reply.INITIALIZED, "", now)
         self._notify("notifications/initialized")  # LC-04
         self._opened(result.capabilities, result.server_info, result.instructions)
@@ -173,21 +170,8 @@ class ClientOpening(Session):
     def _opened(self, capabilities: ServerCapabilities, info: Implementation | None, instructions: str | None) -> None:
         self._opening = None
         self.server_capabilities = capabilities
-        self._events.append(
-            ClientOpened(
-                "modern" if self.phase is ClientPhase.MODERN else "legacy",
-                self.dialect.revision,
-                capabilities,
-                info,
-                instructions,
-            )
-        )
-
-    def _spoken_here(self) -> Sequence[str]:
-        """The revisions that may be chosen: a client of one era does not use the other's."""
-        if self._eras == "both":
-            return self.profile.revisions
-        return [revision for revision in self.profile.revisions if is_modern(revision) == (self._eras == "modern")]
+        era: Literal["legacy", "modern"] = "modern" if self.dialect.modern else "legacy"
+        self._events.append(ClientOpened(era, self.dialect.revision, capabilities, info, instructions))
 
     def _move(self, reply: Reply, why: str, now: float, version: str | None = None) -> None:
         """Move to the phase that the table gives, and act on it."""
@@ -205,8 +189,8 @@ class ClientOpening(Session):
             self._send_discover(cast("str", version), now)
         elif phase in {ClientPhase.FAILED, ClientPhase.RESPAWN}:
             self._opening = None
-            respawn = phase is ClientPhase.RESPAWN
-            self._events.append(OpeningEnded(OpeningFailed(why, offered=self._offered), respawn=respawn))
+            error = OpeningFailed(why, offered=self._offered)
+            self._events.append(OpeningEnded(error, respawn=phase is ClientPhase.RESPAWN))
 
 
 def _server_info(result: Result) -> Implementation | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -12,8 +13,6 @@ from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.eras import Eras, eras_of
 from twopipes.errors import LocalProtocolError
-
-__all__ = ["ClientProfile", "ServerProfile"]
 
 
 def _check(revisions: Sequence[str], capabilities: ServerCapabilities | ClientCapabilities) -> None:
@@ -26,7 +25,7 @@ def _check(revisions: Sequence[str], capabilities: ServerCapabilities | ClientCa
             raise LocalProtocolError(f"{name!r} is not a valid extension name: it needs a prefix, as in com.example/name (CP-07)")
 
 
-class ServerProfile(Struct, frozen=True, kw_only=True):
+class ServerProfile(Struct, frozen=True, kw_only=True, dict=True):
     """The profile of a server.
 
     Raises:
@@ -60,7 +59,7 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
         """The eras of the revisions."""
         return eras_of(self.revisions)
 
-    @property
+    @cached_property
     def short_info(self) -> Implementation:
         """Name, version and title only: they are part of every result."""
         info = self.info

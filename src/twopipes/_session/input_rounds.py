@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct, structs
 
-from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import Request
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import MAY_ASK_BACK
@@ -33,10 +32,9 @@ from twopipes._protocol.types import (
 )
 from twopipes._session.ledger import Call, Outgoing, SentRequest
 from twopipes._session.state_token import StateSealer, binding_of
-from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError
+from twopipes._wire import encode_line
+from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError, RequestId
 from twopipes.settings import InputPolicy
-
-__all__ = ["InputRounds", "LegacyInputRounds", "ModernInputRounds", "method_of", "needed_capability"]
 
 _URL_NEEDS_ID_IN: Final = "2025-11-25"
 
@@ -148,15 +146,12 @@ def _digest(question: InputRequest) -> str:
     return binding_of(method_of(question), question.params or {}).hex()[:32]
 
 
-class _Group:
+class _Group(Struct, eq=False):
     """Questions that were asked together and are answered together."""
 
-    __slots__ = ("answers", "call", "missing")
-
-    def __init__(self, call: Call, answers: dict[str, Any]) -> None:
-        self.call = call
-        self.answers = answers
-        self.missing: dict[Any, SentRequest] = {}
+    call: Call
+    answers: dict[str, Any]
+    missing: dict[RequestId, SentRequest] = {}
 
 
 class LegacyInputRounds(InputRounds):
@@ -173,10 +168,7 @@ class LegacyInputRounds(InputRounds):
         self._outgoing = outgoing
         self._send = send
         # By call. A list, because a handler may ask several times concurrently.
-        self._groups: dict[Call, list[_Group]] = {}
-
-    def __len__(self) -> int:
-        return len(self._groups)
+        self.groups: dict[Call, list[_Group]] = {}
 
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return dialect.asks(method)
@@ -196,7 +188,7 @@ class LegacyInputRounds(InputRounds):
             for asked in group.missing.values():
                 self._outgoing.settle(asked.id)
             raise
-        self._groups.setdefault(call, []).append(group)
+        self.groups.setdefault(call, []).append(group)
         for asked, line in zip(group.missing.values(), lines, strict=True):
             self._send(asked, line)
 
@@ -208,15 +200,15 @@ class LegacyInputRounds(InputRounds):
         group.missing.pop(asked.id, None)
         if group.missing:
             return None
-        groups = self._groups[group.call]
+        groups = self.groups[group.call]
         groups.remove(group)
         if not groups:
-            del self._groups[group.call]
+            del self.groups[group.call]
         return group.call, group.answers
 
     def withdraw(self, call: Call) -> list[SentRequest]:
         """Remove the open questions of a call that has ended from the ledger; return them, to be cancelled (CA-02)."""
-        open_questions = [asked for group in self._groups.pop(call, ()) for asked in group.missing.values()]
+        open_questions = [asked for group in self.groups.pop(call, ()) for asked in group.missing.values()]
         for asked in open_questions:
             self._outgoing.settle(asked.id)
         return open_questions
@@ -226,7 +218,7 @@ def _question_line(asked: SentRequest, question: InputRequest, dialect: Dialect)
     params: Params | None = question.params
     if isinstance(question, ElicitRequest) and _lacks_id(question, dialect):
         params = structs.replace(question.params, elicitation_id=_token())  # EL-10
-    return jsonrpc.encode(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
+    return encode_line(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 
 def _lacks_id(question: ElicitRequest, dialect: Dialect) -> bool:
@@ -242,15 +234,12 @@ class _CallState(Struct, array_like=True):
     pending: dict[str, Pending]
 
 
-class _Waiting:
+class _Waiting(Struct, eq=False):
     """A handler in memory that waits for the retry of its call."""
 
-    __slots__ = ("call", "deadline", "questions")
-
-    def __init__(self, call: Call, questions: Mapping[str, InputRequest], deadline: float | None) -> None:
-        self.call = call
-        self.questions = questions
-        self.deadline = deadline
+    call: Call
+    questions: Mapping[str, InputRequest]
+    deadline: float | None
 
 
 class Resumed(Struct, frozen=True):
@@ -267,6 +256,7 @@ class ModernInputRounds(InputRounds):
         policy: How many handlers may wait, and how long.
         sealer: Seals the state that the client carries.
         respond: Sends the response to a call.
+        abandon: Called with a call whose handler is not to wait any longer.
         unix_offset: Unix time at zero of the session's clock: a state may outlive the process.
         principal: The identity of the client, if known; a state of one client is invalid for another (MR-16).
     """
@@ -276,6 +266,7 @@ class ModernInputRounds(InputRounds):
         policy: InputPolicy,
         sealer: StateSealer,
         respond: Callable[[Call, InputRequiredResult], bool],
+        abandon: Callable[[Call], None],
         *,
         unix_offset: float,
         principal: str = "",
@@ -283,14 +274,11 @@ class ModernInputRounds(InputRounds):
         super().__init__(policy)
         self._sealer = sealer
         self._respond = respond
+        self._abandon = abandon
         self._unix_offset = unix_offset
         self._principal = principal
         # In the order of their deadlines, which is the order in which they asked.
-        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
-        self._abandoned: list[Call] = []
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        self.waiting: OrderedDict[str, _Waiting] = OrderedDict()
 
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return True
@@ -314,9 +302,9 @@ class ModernInputRounds(InputRounds):
         )
         deadline = None if self._policy.wait is None else now + self._policy.wait
         if self._respond(call, InputRequiredResult(input_requests=missing, request_state=state)):
-            self._waiting[call.dialogue] = _Waiting(call, questions, deadline)
-            if len(self._waiting) > self._policy.max_waiting:
-                self._abandoned.append(self._waiting.popitem(last=False)[1].call)
+            self.waiting[call.dialogue] = _Waiting(call, questions, deadline)
+            if len(self.waiting) > self._policy.max_waiting:
+                self._abandon_first()
 
     def resume(self, retry: Call, *, now: float) -> Resumed:
         """Find the handler that waits for a call with a ``requestState``.
@@ -338,37 +326,31 @@ class ModernInputRounds(InputRounds):
             read_answer(retry.dialect, given)
         retry.answers = {**state.given, **fresh}
         retry.rounds = state.rounds
-        waiting = self._waiting.get(state.dialogue)
+        waiting = self.waiting.get(state.dialogue)
         # The state is of an earlier round, and its handler has continued since; start a new handler.
         if waiting is None or waiting.call.rounds != state.rounds:
             return Resumed(retry, None)
-        del self._waiting[state.dialogue]
+        del self.waiting[state.dialogue]
         waiting.call.continue_as(retry)
         return Resumed(waiting.call, waiting.questions)
 
     def next_deadline(self) -> float | None:
         """When the first waiting handler is abandoned."""
-        if self._abandoned:
-            return 0.0  # at once
-        first = next(iter(self._waiting.values()), None)
+        first = next(iter(self.waiting.values()), None)
         return None if first is None else first.deadline
 
-    def abandon(self, *, now: float) -> list[Call]:
-        """Remove the handlers that waited too long or were displaced by others; a late retry starts from the beginning."""
-        while self._waiting:
-            first = next(iter(self._waiting.values()))
-            if first.deadline is None or first.deadline > now:
-                break
-            self._abandoned.append(self._waiting.popitem(last=False)[1].call)
-        abandoned, self._abandoned = self._abandoned, []
-        return abandoned
+    def abandon_late(self, *, now: float) -> None:
+        """Abandon the handlers that waited too long; a late retry starts from the beginning."""
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            self._abandon_first()
 
-    def close(self) -> list[Call]:
-        """Remove all waiting handlers, because the connection is over."""
-        self._abandoned += [waiting.call for waiting in self._waiting.values()]
-        self._waiting.clear()
-        abandoned, self._abandoned = self._abandoned, []
-        return abandoned
+    def close(self) -> None:
+        """Abandon all waiting handlers, because the connection is over."""
+        while self.waiting:
+            self._abandon_first()
+
+    def _abandon_first(self) -> None:
+        self._abandon(self.waiting.popitem(last=False)[1].call)
 
     def _binding(self, call: Call) -> bytes:
         try:

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 from msgspec import UNSET, structs
 
-from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
@@ -54,11 +53,9 @@ from twopipes._session.ledger import Call, SentRequest, is_number
 from twopipes._session.server_gate import ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
-from twopipes._wire import LineRejected
-from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, TwopipesError
+from twopipes._wire import LineRejected, encode_line
+from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, RequestId, TwopipesError
 from twopipes.settings import InputPolicy, Limits
-
-__all__ = ["ServerSession"]
 
 # Methods that the session can handle itself.
 _OWN: Final = frozenset(
@@ -104,22 +101,12 @@ class ServerSession(ServerGate):
         self.subscriptions = Subscriptions(limits=self.limits)
         self._requests = LegacyInputRounds(policy, self.outgoing, self._send_question)
         self._rounds = ModernInputRounds(
-            policy, sealer or StateSealer(), self.respond, unix_offset=unix_offset, principal=principal
+            policy, sealer or StateSealer(), self.respond, self._abandon, unix_offset=unix_offset, principal=principal
         )
         # Changes since the last data_to_send. Equal changes are merged, so a slow reader costs little (SU-18).
         self._changes: dict[Change, None] = {}
 
     # Responses, notifications and requests of the driver
-
-    def respond(self, call: Call, result: Result) -> bool:
-        """Send the result of a call, as any session does; its open questions are withdrawn."""
-        if self._delegates and call.method == "subscriptions/listen":
-            # SU-13: the result ends the subscription and carries its id, wherever it comes from.
-            result = structs.replace(result, meta={**(result.meta or {}), **(self.end_listen(call).meta or {})})
-        try:
-            return super().respond(call, result)
-        finally:
-            self._withdraw_questions(call, "the call that asked has ended")
 
     def fail(self, call: Call, error: BaseException) -> bool:
         """Send an error as the response to a call, as any session does; its open questions are withdrawn."""
@@ -146,7 +133,7 @@ class ServerSession(ServerGate):
         if call is not None and call.dialect.modern:
             least = call.log_level if self.incoming.is_open(call) else None
         else:
-            least = self.log_level if self._session_dialect is not None else None
+            least = self.log_level if self.session_dialect is not None else None
         if least is None or not self.profile.capabilities.allows("logging"):  # LG-01
             return False
         if LOGGING_LEVELS.index(level) < LOGGING_LEVELS.index(least):
@@ -176,8 +163,7 @@ class ServerSession(ServerGate):
         if call.dialect.modern:
             answers = self._rounds.ask(call, questions, now=now)
             if self._ended:
-                # The questions are a response, which can still be sent. The retry can only come over another connection.
-                self._events.extend(CallAbandoned(waiting) for waiting in self._rounds.close())
+                self._rounds.close()  # the questions are a response, which can be sent; the retry cannot come over this connection
             return answers
         if self._ended:
             raise ConnectionLost(call.method, call.id)
@@ -190,16 +176,16 @@ class ServerSession(ServerGate):
             LocalProtocolError: There is no legacy session; a modern server sends no requests (FR-09).
             ConnectionLost: The client is gone already.
         """
-        if self._session_dialect is None:
+        if self.session_dialect is None:
             raise LocalProtocolError("there is no legacy session to ping; a modern server sends no requests")
-        asked = self._add_request("ping", now=now, idle=limit)
-        self._emit(jsonrpc.encode(Request(asked.id, "ping")))
+        asked = self.outgoing.open("ping", now=now, idle=limit)
+        self.outbox.append(encode_line(Request(asked.id, "ping")))
         return asked
 
     def elicitation_complete(self, elicitation_id: str) -> bool:
         """Notify a legacy client that the user has finished at a URL; only 2025-11-25 has this notification (EL-12)."""
         method = "notifications/elicitation/complete"
-        if self._session_dialect is None or not self._session_dialect.knows_notification(method, sender="server"):
+        if self.session_dialect is None or not self.session_dialect.knows_notification(method, sender="server"):
             return False
         self._notify(method, ElicitationCompleteParams(elicitation_id))
         return True
@@ -252,11 +238,14 @@ class ServerSession(ServerGate):
         """
         tag = {META_SUBSCRIPTION_ID: call.id}
         if self.incoming.is_open(call) and call.id in self.subscriptions:
-            self._send_changes()
-            self.subscriptions.end(call.id)
-            if self.profile.cancel_ended_listens:
-                self._notify("notifications/cancelled", CancelledParams(request_id=call.id, meta=tag))
+            self._close_listen(call.id, tag)
         return SubscriptionsListenResult(meta=tag)
+
+    def _close_listen(self, listen_id: RequestId, tag: dict[str, Any]) -> None:
+        self._send_changes()
+        self.subscriptions.end(listen_id)
+        if self.profile.cancel_ended_listens:
+            self._notify("notifications/cancelled", CancelledParams(request_id=listen_id, meta=tag))
 
     def end_listens(self) -> None:
         """End every subscription: send pending changes, ``notifications/cancelled`` and the result (SU-13, SU-14)."""
@@ -273,13 +262,18 @@ class ServerSession(ServerGate):
 
     def next_deadline(self) -> float | None:
         """The latest time to call :meth:`tick`."""
-        deadlines = (super().next_deadline(), self._rounds.next_deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        first = super().next_deadline()
+        if not self._rounds.waiting or (abandoning := self._rounds.next_deadline()) is None:
+            return first
+        return abandoning if first is None else min(first, abandoning)
 
     def tick(self, *, now: float) -> list[Event]:
         """End questions that were not answered in time, and handlers that waited too long for a retry."""
-        self._events.extend(CallAbandoned(call) for call in self._rounds.abandon(now=now))
+        self._rounds.abandon_late(now=now)
         return super().tick(now=now)
+
+    def _abandon(self, call: Call) -> None:
+        self._events.append(CallAbandoned(call))
 
     # Messages of the client
 
@@ -331,13 +325,13 @@ class ServerSession(ServerGate):
             answers = self._rounds.ask(call, resumed.questions, now=now)
         except TwopipesError as error:
             self.fail(call, error)
-            self._events.append(CallAbandoned(call))
+            self._abandon(call)
             return
         if answers is not None:
             self._events.append(InputsAnswered(call, answers))
 
     def _on_notification(self, notification: Notification, now: float) -> None:
-        spoken = self._session_dialect or dialect(LATEST_MODERN)
+        spoken = self.session_dialect or dialect(LATEST_MODERN)
         raw = notification.params
         try:
             params = spoken.read_notification(notification.method, None if raw is UNSET else raw)
@@ -370,7 +364,7 @@ class ServerSession(ServerGate):
         self._events.append(CallCancelled(call, params.reason))
 
     def _on_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
-        spoken = self._session_dialect or dialect(LATEST_LEGACY)
+        spoken = self.session_dialect or dialect(LATEST_LEGACY)
         outcome: Any
         if isinstance(response, ErrorResponse):
             outcome = spoken.read_error(response.error, method=asked.method)
@@ -402,11 +396,19 @@ class ServerSession(ServerGate):
     def _lose_everything(self, now: float) -> None:
         """Abandon the handlers that wait for the client. Those that still work may finish and respond (SD-07)."""
         super()._lose_everything(now)
-        self._events.extend(CallAbandoned(call) for call in self._rounds.close())
+        self._rounds.close()
 
     # Output
 
     def _finish(self, call: Call, result: Result) -> Result:
+        if self._requests.groups:
+            self._withdraw_questions(call, "the call that asked has ended")
+        if self._delegates and call.method == "subscriptions/listen":
+            # SU-13: the result ends the subscription and carries its id, wherever it comes from.
+            tag = {META_SUBSCRIPTION_ID: call.id}
+            if call.id in self.subscriptions:
+                self._close_listen(call.id, tag)
+            result = structs.replace(result, meta={**(result.meta or {}), **tag})
         profile = self.profile
         # VN-08: the server info is in every result, so only discovery gets it with icons and description.
         info = profile.info if call.method == "server/discover" else profile.short_info
@@ -419,8 +421,6 @@ class ServerSession(ServerGate):
             self.outbox.append(line)
 
     def _withdraw_questions(self, call: Call, why: str) -> None:
-        if not self._requests:
-            return
         for asked in self._requests.withdraw(call):
             self._notify_cancelled(asked, why)
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
-from twopipes import _jsonrpc as jsonrpc
-from twopipes._jsonrpc import ErrorResponse, Request, Response
+from twopipes._jsonrpc import Request, Response
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.methods import NEEDED_CAPABILITIES
 from twopipes._protocol.revisions import (
@@ -40,10 +39,9 @@ from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
 from twopipes._session.events import ServerOpened
 from twopipes._session.identity import ServerProfile
 from twopipes._session.ledger import Call, progress_token
+from twopipes._wire import encode_line
 from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, RequestId, UnsupportedRevision
 from twopipes.settings import Limits
-
-__all__ = ["ServerGate"]
 
 
 class Arrival(Struct, frozen=True):
@@ -103,18 +101,12 @@ class ServerGate(Session):
         self.phase = Phase.FRESH
         self.log_level: LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
         self._eras = profile.eras
-        self._session_dialect: Dialect | None = None
         self._client_capabilities = ClientCapabilities()
         self._client_info: Implementation | None = None
         # The capabilities sent in the handshake; the profile may have changed since.
         self._declared = ServerCapabilities()
         # LC-06: requests that must wait for notifications/initialized.
         self._held: dict[RequestId, bytes] = {}
-
-    @property
-    def session_dialect(self) -> Dialect | None:
-        """The dialect that the legacy handshake agreed on; ``None`` before it."""
-        return self._session_dialect
 
     @abstractmethod
     def _serve(self, call: Call, now: float) -> None:
@@ -124,24 +116,21 @@ class ServerGate(Session):
         arrival = read_request(request, batch)
         kind = kind_of(request.method, arrival.meta)
         move = SERVER_MOVES[self._eras, self.phase, kind]
-        spoken = self._session_dialect
+        spoken = self.session_dialect
         if move is Move.SERVE_MODERN or spoken is None:
             modern = kind is Kind.MODERN or self._eras == "modern"
             spoken = dialect(LATEST_MODERN if modern else LATEST_LEGACY)
         try:
             if request.id in self.incoming:
                 # A response with that id would be taken for the response to the open request, so this error has no id.
-                message = f"the id {request.id!r} belongs to a request that is still open; use a new id"
-                raise InvalidRequest(message)
+                raise InvalidRequest(f"the id {request.id!r} belongs to a request that is still open; use a new id")
             self._make_move(move, arrival, spoken, now)
         except McpError as error:
-            response = ErrorResponse(self._readable_id(request.id), spoken.write_error(error))
-            line = jsonrpc.encode(response)
-            self._send_response(line, batch, size=len(line))
+            self._send_error(request.id, spoken.write_error(error), batch)
 
     def _respond_now(self, arrival: Arrival, result: Result) -> None:
         """Respond to a request that does not become a call."""
-        line = jsonrpc.encode(Response(arrival.request.id, result))
+        line = encode_line(Response(arrival.request.id, result))
         self._send_response(line, arrival.batch, size=len(line))
 
     def _make_move(self, move: Move, arrival: Arrival, spoken: Dialect, now: float) -> None:
@@ -150,7 +139,8 @@ class ServerGate(Session):
             case Move.SERVE_MODERN:
                 self._serve(self._modern_call(arrival), now)
             case Move.SERVE_LEGACY:
-                self._serve(self._legacy_call(arrival, spoken), now)
+                self._check(arrival, spoken)
+                self._serve(self._session_call(arrival, spoken), now)
             case Move.ANSWER_PING if self._delegates:
                 self._serve(self._session_call(arrival, spoken), now)
             case Move.ANSWER_PING:
@@ -180,9 +170,8 @@ class ServerGate(Session):
             raise InvalidParams(f"params._meta needs {META_VERSION}, a string")  # VN-02
         if not isinstance(declared, dict):
             raise InvalidParams(f"params._meta needs {META_CAPABILITIES}, an object")
-        if not is_modern(version) or version not in self.profile.revisions:
+        if version not in self.profile.revisions or not (spoken := dialect(version)).modern:
             raise UnsupportedRevision(version, self.profile.supported_versions)  # VN-04, DE-14
-        spoken = dialect(version)
         self._check(arrival, spoken)
         level = meta.get(META_LOG_LEVEL)
         if level is not None and level not in LOGGING_LEVELS:
@@ -195,28 +184,24 @@ class ServerGate(Session):
             arrival.request.id,
             arrival.request.method,
             arrival.params,
-            dialect=spoken,
-            capabilities=capabilities,
-            client_info=_client_info(meta),
-            log_level=cast("LoggingLevel | None", level),
-            progress_token=progress_token(meta),
+            spoken,
+            capabilities,
+            _client_info(meta),
+            cast("LoggingLevel | None", level),
+            progress_token(meta),
         )
-
-    def _legacy_call(self, arrival: Arrival, spoken: Dialect) -> Call:
-        self._check(arrival, spoken)
-        return self._session_call(arrival, spoken)
 
     def _session_call(self, arrival: Arrival, spoken: Dialect) -> Call:
         return Call(
             arrival.request.id,
             arrival.request.method,
             EmptyParams() if arrival.params is None else arrival.params,  # a ping gets a response whatever its params are
-            dialect=spoken,
-            capabilities=self._client_capabilities,
-            client_info=self._client_info,
-            log_level=self.log_level,
-            progress_token=progress_token(arrival.meta),
-            batch=arrival.batch,
+            spoken,
+            self._client_capabilities,
+            self._client_info,
+            self.log_level,
+            progress_token(arrival.meta),
+            arrival.batch,
         )
 
     def _check(self, arrival: Arrival, spoken: Dialect) -> None:
@@ -225,7 +210,7 @@ class ServerGate(Session):
         needed = NEEDED_CAPABILITIES.get(method)
         if arrival.fault is None and arrival.params is None:
             raise MethodNotFound(f"unknown method {method}")
-        if not spoken.serves(method) or (needed and not self.profile.capabilities.allows(*needed)):
+        if method not in spoken.served or (needed and not self.profile.capabilities.allows(*needed)):
             raise MethodNotFound(f"this server does not support {method} in revision {spoken.revision}")
         if arrival.fault is not None:
             raise arrival.fault
@@ -244,7 +229,7 @@ class ServerGate(Session):
         else:
             self._respond_now(arrival, spoken.fit(self._introduction(spoken)))
         # At once, even if the response is sent later: the next message in the same read belongs to the session already.
-        self._session_dialect = spoken
+        self.session_dialect = spoken
         self.phase = Phase.OPENING
 
     def _introduction(self, spoken: Dialect) -> InitializeResult:
@@ -260,18 +245,18 @@ class ServerGate(Session):
 
     def _close_session(self) -> None:
         """Discard the session of a handshake that was refused after all; the client may try again."""
-        self._session_dialect = None
+        self.session_dialect = None
         self._client_capabilities = ClientCapabilities()
         self._client_info = None
         self.phase = Phase.FRESH
 
     def _on_initialized(self) -> None:
-        if self.phase is not Phase.OPENING or self._session_dialect is None or self._client_info is None:
+        if self.phase is not Phase.OPENING or self.session_dialect is None or self._client_info is None:
             return
         self.phase = Phase.OPEN
         self.outbox += self._held.values()
         self._held.clear()
-        self._events.append(ServerOpened(self._session_dialect.revision, self._client_info, self._client_capabilities))
+        self._events.append(ServerOpened(self.session_dialect.revision, self._client_info, self._client_capabilities))
 
 
 def _client_info(meta: Mapping[str, Any]) -> Implementation | None:

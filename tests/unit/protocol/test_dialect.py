@@ -39,17 +39,17 @@ def test_an_unknown_revision_has_no_dialect():
 
 def test_a_dialect_knows_its_methods():
     """VN-12, LG-09, RS-05, PI."""
-    assert OLD.serves("initialize")
-    assert OLD.serves("ping")
+    assert "initialize" in OLD.served
+    assert "ping" in OLD.served
     assert OLD.asks("ping")
     assert OLD.asks("elicitation/create")
     assert not dialect("2025-03-26").asks("elicitation/create")
-    assert not OLD.serves("elicitation/create")
-    assert not OLD.serves("server/discover")
-    assert NEW.serves("server/discover")
-    assert NEW.serves("tools/call")
+    assert "elicitation/create" not in OLD.served
+    assert "server/discover" not in OLD.served
+    assert "server/discover" in NEW.served
+    assert "tools/call" in NEW.served
     for gone in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/get"):
-        assert not NEW.serves(gone)
+        assert gone not in NEW.served
 
 
 def test_a_modern_server_sends_no_requests():
@@ -390,9 +390,8 @@ def test_finish_adds_the_type_to_questions():
 def test_the_meta_of_a_modern_request_identifies_the_client():
     """VN-01, VN-03, CP-03."""
     capabilities = t.ClientCapabilities(roots={"listChanged": True})
-    meta = NEW.request_meta(
-        client_info=CLIENT, capabilities=capabilities, progress_token=7, log_level="info", extra={"com.example/a": 1}
-    )
+    shared = NEW.client_meta(CLIENT, capabilities)
+    meta = NEW.request_meta(shared, progress_token=7, log_level="info", extra={"com.example/a": 1})
     assert msgspec.to_builtins(meta) == {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
@@ -405,7 +404,7 @@ def test_the_meta_of_a_modern_request_identifies_the_client():
 
 def test_an_anonymous_client_still_sends_its_revision_and_capabilities():
     """VN-01."""
-    meta = NEW.request_meta(client_info=None, capabilities=t.ClientCapabilities())
+    meta = NEW.client_meta(None, t.ClientCapabilities())
     assert set(meta) == {revisions.META_VERSION, revisions.META_CAPABILITIES}
 
 
@@ -413,15 +412,16 @@ def test_an_anonymous_client_still_sends_its_revision_and_capabilities():
 def test_the_meta_of_a_legacy_request_has_only_the_progress_token_and_extra_keys(revision):
     """PR-01: the rest was part of the handshake."""
     spoken, capabilities = dialect(revision), t.ClientCapabilities(roots={})
-    assert spoken.request_meta(client_info=CLIENT, capabilities=capabilities, log_level="info") is None
-    meta = spoken.request_meta(client_info=CLIENT, capabilities=capabilities, progress_token="", extra={"x": 1})
+    shared = spoken.client_meta(CLIENT, capabilities)
+    assert spoken.request_meta(shared, log_level="info") == {}
+    meta = spoken.request_meta(shared, progress_token="", extra={"x": 1})
     assert meta == {"progressToken": "", "x": 1}
 
 
 def test_extra_keys_do_not_replace_those_of_the_protocol():
     """MT-02."""
     extra = {revisions.META_VERSION: "1999-01-01", "progressToken": "theirs"}
-    meta = NEW.request_meta(client_info=None, capabilities=t.ClientCapabilities(), progress_token=1, extra=extra)
+    meta = NEW.request_meta(NEW.client_meta(None, t.ClientCapabilities()), progress_token=1, extra=extra)
     assert (meta[revisions.META_VERSION], meta["progressToken"]) == ("2026-07-28", 1)
 
 
@@ -429,7 +429,7 @@ def test_extra_keys_do_not_replace_those_of_the_protocol():
 def test_extra_keys_must_match_the_grammar(key, fault):
     """MT-01, MT-02."""
     with pytest.raises(LocalProtocolError, match=fault):
-        NEW.request_meta(client_info=None, capabilities=t.ClientCapabilities(), extra={key: 1})
+        NEW.request_meta({}, extra={key: 1})
 
 
 def test_unknown_schema_keywords_of_a_tool_are_kept():

@@ -35,7 +35,7 @@ def ready(value: Any, revision: str) -> Any:
         return spoken.finish(METHOD_OF[type(value)], value, server_info=SERVER)
     if isinstance(value, t.Params) and spoken.modern and type(value) not in NOTIFIED | ASKED_OF_CLIENTS:
         capabilities = fulls(t.ClientCapabilities)[0]
-        meta = spoken.request_meta(client_info=CLIENT, capabilities=capabilities, progress_token=1, log_level="info")
+        meta = spoken.request_meta(spoken.client_meta(CLIENT, capabilities), progress_token=1, log_level="info")
         value = structs.replace(value, meta=meta)
     return spoken.fit(value)
 

@@ -201,7 +201,7 @@ def test_deep_nesting_in_one_argument_is_reported():
 
 def test_a_value_that_is_too_deep_for_its_type_is_reported(monkeypatch):
     """TL-20."""
-    binder = SEARCH._reader()
+    binder = SEARCH._make_binder()
     monkeypatch.setattr("twopipes._schema.binding.converted", too_deep)
     with pytest.raises(ArgumentsRejected, match="anything: The value is nested too deeply"):
         binder.read_plain({"query": "q", "anything": []})

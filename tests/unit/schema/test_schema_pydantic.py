@@ -96,7 +96,7 @@ def test_pydantic_types_are_read_by_pydantic(annotation, value, meaning):
     found = taking(annotation)
     Draft202012Validator(found.input_schema).validate({"value": value})
     assert read(annotation, value) == meaning
-    written = msgspec.json.decode(found.structured(meaning))
+    written = msgspec.json.decode(found.output.encode(meaning, "f"))
     Draft202012Validator(found.output_schema).validate(written)
 
 
@@ -107,9 +107,9 @@ def test_a_model_keeps_its_own_descriptions_and_names():
     assert value["description"] == "Someone."
     assert "Address" in found.input_schema["$defs"]
     assert found.output_schema["type"] == "object"
-    assert bytes(found.structured(User(name="n"))) == b'{"fullName":"n","address":null}'
+    assert bytes(found.output.encode(User(name="n"), "f")) == b'{"fullName":"n","address":null}'
     with pytest.raises(ReturnRejected):
-        found.structured(1j)
+        found.output.encode(1j, "f")
 
 
 def test_problems_have_paths():
@@ -200,7 +200,7 @@ def test_a_model_whose_root_is_not_an_object_is_wrapped():
     numbers = pydantic.RootModel[list[int]]
     found = taking(numbers)
     assert found.wraps_output
-    assert bytes(found.structured(numbers([1]))) == b'{"result":[1]}'
+    assert bytes(found.output.encode(numbers([1]), "f")) == b'{"result":[1]}'
     assert read(numbers, [1]) == numbers([1])
 
 

@@ -27,8 +27,8 @@ def test_a_context_with_the_type_of_the_lifespan_is_filled_by_the_server():
     def ask(topic: str, ctx: "Context[App] | None" = None) -> str:
         return f"{topic} {ctx}"
 
-    assert list(server.tools.get("query").tool.input_schema["properties"]) == ["text"]
-    assert [argument.name for argument in server.prompts.get("ask").prompt.arguments] == ["topic"]
+    assert list(server.tools.entries.get("query").tool.input_schema["properties"]) == ["text"]
+    assert [argument.name for argument in server.prompts.entries.get("ask").prompt.arguments] == ["topic"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_tool_is_described_when_it_is_registered():
     def plain(text: str) -> str:
         return text
 
-    assert server.tools.get("plain").tool.input_schema["required"] == ["text"]
+    assert server.tools.entries.get("plain").tool.input_schema["required"] == ["text"]
     with pytest.raises(
         LocalProtocolError,
         match=r"the tool 'plain' is already registered \(.*test_handler_tasks\.py:\d+\); rename",

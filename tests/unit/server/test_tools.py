@@ -572,7 +572,7 @@ def test_a_second_tool_of_the_same_name_is_refused_with_both_places():
     said = str(refused.value)
     assert f"test_tools.py:{rest.__code__.co_firstlineno}" in said
     assert f"test_tools.py:{rest_well.__code__.co_firstlineno}" in said
-    assert server.tools.get("rest").function is rest
+    assert server.tools.entries.get("rest").function is rest
 
 
 def test_unknown_entries_cannot_be_removed():

@@ -402,7 +402,7 @@ def test_a_modern_question_ends_the_request_and_goes_on_with_its_retry(method):
     assert flow.call.id == "r1"
     assert flow.session.fail(flow.call, InternalError("x"))
     assert said(flow.session)[0]["id"] == "r1"
-    assert len(flow.session._rounds) == 0
+    assert len(flow.session._rounds.waiting) == 0
 
 
 def test_a_method_that_may_not_ask_does_not():
@@ -587,7 +587,7 @@ def test_a_state_of_another_connection_resumes_no_handler():
     there.ask(q=FORM)
     (event,) = there.retry({"q": ANNA}, session=here.session)
     assert isinstance(event, CallReceived)
-    assert len(here.session._rounds) == 1
+    assert len(here.session._rounds.waiting) == 1
 
 
 def test_a_retry_that_declares_less_is_judged_by_what_it_declares():
@@ -662,7 +662,7 @@ def test_the_number_of_waiting_handlers_is_bounded():
         flow = Stateless(session=session)
         flow.ask(q=FORM)
         flows.append(flow)
-    assert len(session._rounds) == 2
+    assert len(session._rounds.waiting) == 2
     assert session.next_deadline() == 0.0
     assert session.tick(now=0.0) == [CallAbandoned(flows[0].call)]
     (event,) = flows[0].retry({"q": ANNA})
@@ -682,7 +682,7 @@ def test_ten_thousand_abandoned_questions_cost_no_more_than_a_few():
         session.ask(call, {"q": FORM}, now=0.0)
         session.data_to_send()
         abandoned += len(session.tick(now=0.0))
-        assert len(session._rounds) <= 256
+        assert len(session._rounds.waiting) <= 256
     assert abandoned == 10_000 - 256
     assert len(session.incoming) == 0
     assert len(session.receive_eof(now=0.0)) == 257
@@ -706,16 +706,16 @@ def test_after_eof_questions_are_still_sent_but_no_handler_waits():
     assert flow.session.ask(flow.call, {"q": FORM}, now=0.0) is None
     (line,) = said(flow.session)
     assert line["result"]["resultType"] == "input_required"
-    assert len(flow.session._rounds) == 0
+    assert len(flow.session._rounds.waiting) == 0
     assert flow.session.tick(now=0.0) == [CallAbandoned(flow.call)]
 
 
 def test_a_call_that_cannot_be_answered_does_not_wait():
-    driver = ModernInputRounds(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
+    driver = ModernInputRounds(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, lambda _call: None, unix_offset=0.0)
     asking = call()
     asking.capabilities = types.ClientCapabilities(roots={})
     assert driver.ask(asking, {"q": ROOTS}, now=0.0) is None
-    assert len(driver) == 0
+    assert len(driver.waiting) == 0
     assert driver.next_deadline() is None
 
 
@@ -754,7 +754,7 @@ def test_a_question_that_cannot_be_written_ends_the_request():
     bad = types.CreateMessageRequest(types.CreateMessageParams([], max_tokens=1, metadata={"a": object()}))
     with pytest.raises((LocalProtocolError, TypeError)):
         flow.session.ask(flow.call, {"q": bad}, now=0.0)
-    assert len(flow.session._rounds) == 0
+    assert len(flow.session._rounds.waiting) == 0
     flow.session.fail(flow.call, InternalError("no"))
     assert [code(line) for line in said(flow.session)] == [-32603]
 

@@ -6,7 +6,7 @@ import pytest
 
 from sessions import call
 from twopipes._session.ledger import Incoming, Outgoing, progress_token
-from twopipes.errors import InvalidRequest
+from twopipes.errors import ConnectionLost, InvalidRequest
 
 
 def test_a_request_is_open_until_it_is_settled_and_settled_once():
@@ -14,7 +14,7 @@ def test_a_request_is_open_until_it_is_settled_and_settled_once():
     ledger = Outgoing()
     asked = ledger.open("tools/list", now=0.0)
     assert ledger.get(asked.id) is asked
-    assert list(ledger) == [asked]
+    assert list(ledger.values()) == [asked]
     assert ledger.settle(asked.id) is asked
     assert ledger.settle(asked.id) is None
     assert ledger.get(asked.id) is None
@@ -89,6 +89,8 @@ def test_the_end_takes_everything_out_in_the_order_it_was_asked():
     assert ledger.close() == asked
     assert ledger.close() == []
     assert ledger.next_deadline() is None
+    with pytest.raises(ConnectionLost):
+        ledger.open("a", now=1.0)
 
 
 def test_what_is_in_a_ledger_shows_itself():
@@ -115,10 +117,10 @@ def test_a_cancel_names_a_call_by_value_and_type():
     ledger = Incoming()
     asked = call(5)
     ledger.begin(asked)
-    assert ledger.cancel("5") is None
-    assert ledger.cancel(6) is None
-    assert ledger.cancel(5) is asked
-    assert ledger.cancel(5) is None
+    assert ledger.pop("5", None) is None
+    assert ledger.pop(6, None) is None
+    assert ledger.pop(5, None) is asked
+    assert ledger.pop(5, None) is None
     assert not ledger.finish(asked)
 
 
@@ -127,7 +129,7 @@ def test_a_stale_handler_does_not_answer_for_the_call_that_took_its_id():
     ledger = Incoming()
     old, new = call(1), call(1)
     ledger.begin(old)
-    ledger.cancel(1)
+    ledger.pop(1, None)
     ledger.begin(new)
     assert not ledger.is_open(old)
     assert not ledger.finish(old)
@@ -140,10 +142,9 @@ def test_too_many_open_calls_are_refused_and_not_queued():
     ledger.begin(call(2))
     with pytest.raises(InvalidRequest):
         ledger.begin(call(3))
-    ledger.cancel(1)
+    ledger.pop(1, None)
     ledger.begin(call(3))
-    assert [each.id for each in ledger.close()] == [2, 3]
-    assert len(ledger) == 0
+    assert list(ledger) == [2, 3]
 
 
 @pytest.mark.parametrize(

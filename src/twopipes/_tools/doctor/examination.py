@@ -255,7 +255,7 @@ class Examination:
         spoken = dialect(revision)
         seconds = self._response_timeout
         if is_modern(revision):
-            meta = spoken.request_meta(client_info=_DOCTOR, capabilities=ClientCapabilities())
+            meta = dict(spoken.client_meta(_DOCTOR, ClientCapabilities()))
             return await server.request("server/discover", EmptyParams(meta=meta), seconds=seconds)
         params = spoken.fit(InitializeParams(protocol_version=revision, capabilities=ClientCapabilities(), client_info=_DOCTOR))
         return await server.request("initialize", params, seconds=seconds, framed=purpose == "content-length")

@@ -61,9 +61,9 @@ async def _pages(
     cursor: str | None = None
     fault: str | None = None
     took = 0.0
-    meta = dialect.request_meta(client_info=info, capabilities=ClientCapabilities()) if dialect.modern else None
+    meta = dialect.client_meta(info, ClientCapabilities())
     for _ in range(_MAX_PAGES):
-        params = ({} if cursor is None else {"cursor": cursor}) | ({} if meta is None else {"_meta": meta})
+        params = ({} if cursor is None else {"cursor": cursor}) | ({"_meta": meta} if meta else {})
         response = await server.request(method, params, seconds=seconds)
         reply = reply_to(method, response)
         if response is None:
