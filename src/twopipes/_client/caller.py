@@ -117,17 +117,16 @@ class Caller:
         supervisor = self._supervisor
         while True:
             connection = supervisor.connection or await self._wait(call)
-            sent = False
+            pending: PendingRequest | None = None
             try:
                 pending = self._send(connection, call)
-                sent = True
                 result = await pending.future
             except asyncio.CancelledError:
-                if sent:
+                if pending is not None:
                     connection.cancel(pending)
                 raise
             except (ServerExited, ConnectionLost) as error:
-                self._check_repeat(call, error, sent=sent)
+                self._check_repeat(call, error, sent=pending is not None)
                 continue
             if type(result) is not InputRequiredResult:
                 return result
