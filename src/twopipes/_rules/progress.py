@@ -7,6 +7,7 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic/utilities/progress", modern_page="basic/patterns/progress")
+_server = partial(_rule, side="server")
 
 RULES = (
     _rule(
@@ -49,10 +50,9 @@ RULES = (
         title="The progress of a task continues under the token of its request, until the task ends",
         fix="Send the progress of a task under the token of the request that created it, until the task ends.",
     ),
-    _rule(
+    _server(
         id="PR-07",
         level="MUST",
-        side="server",
         since="2026-07-28",
         title="No progress is sent for a subscription",
         fix="Send progress only for calls, not for subscriptions.",

@@ -7,13 +7,13 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="server/prompts")
+_server = partial(_rule, side="server")
 
 RULES = (
-    _rule(
+    _server(
         id="PM-01",
         level="MUST",
         basis="schema",
-        side="server",
         title="A listed prompt has a name, and so have its arguments; the other members have the right types",
         fix="Make name, title and description strings and required a boolean; every prompt and argument needs a name.",
     ),
@@ -31,44 +31,39 @@ RULES = (
         partly_server="Tried with an object as one argument; a number, which may be read as its digits, is not sent",
         fix="Send every argument of a prompt as a string, even a number; a server rejects other types with -32602.",
     ),
-    _rule(
+    _server(
         id="PM-03",
         level="MUST",
         basis="schema",
-        side="server",
         title=("A prompt result is an array of messages, each with a role (user or assistant) and exactly one content block"),
         fix="Respond with messages, each with the role user or assistant and one content block.",
     ),
-    _rule(
+    _server(
         id="PM-04",
         level="SHOULD",
-        side="server",
         title="An unknown prompt, or a missing required argument, is rejected with -32602",
         partly="Internal failures (-32603) are not tried: a prompt cannot be made to fail from outside",
         fix="Respond with -32602, and name in its message what is missing.",
     ),
-    _rule(
+    _server(
         id="PM-05",
         level="SHOULD",
-        side="server",
         title="A server with prompts.listChanged announces changes of its prompts; in modern revisions only to listens",
         partly=(
             "The list of a server cannot be changed from outside: this needs a tool named mutate_prompts, as test servers have it"
         ),
         fix="Announce changes, in modern revisions only to listens that ask for them, or do not declare listChanged.",
     ),
-    _rule(
+    _server(
         id="PM-06",
         level="MUST",
-        side="server",
         title="A resource in a prompt has a URI, and text or a blob",
         lenient="The page requires a MIME type, the schema does not: a missing one is accepted",
         fix="Embed resources with uri, mimeType and text (or blob, in base64).",
     ),
-    _rule(
+    _server(
         id="PM-07",
         level="MAY",
-        side="server",
         title="prompts/get may return a result that asks for input",
         since="2026-07-28",
         untestable="It is a permission; the rules of section MR say how such a result must look",

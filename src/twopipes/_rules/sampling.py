@@ -7,20 +7,20 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="client/sampling")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = (
-    _rule(
+    _server(
         id="SA-01",
         level="MUST",
-        side="server",
         basis="schema",
         title="A sampling request has maxTokens, and messages with role and content",
         fix="Send messages, each with a role and content, and maxTokens.",
     ),
-    _rule(
+    _client(
         id="SA-02",
         level="MUST",
-        side="client",
         basis="schema",
         title="A sampling result has role, content and model",
         fix="Answer with role, content and model.",
@@ -32,28 +32,25 @@ RULES = (
         title=("Content has a type of the revision; it may be an array only from 2025-11-25 on, where both forms are understood"),
         fix="Use the content types of the revision. Arrays are allowed from 2025-11-25 on, where a client accepts both forms.",
     ),
-    _rule(
+    _server(
         id="SA-04",
         level="MUST",
-        side="server",
         title="Tools are offered only to clients that declare sampling.tools",
         since="2025-11-25",
         fix="Check sampling.tools of the client before you offer tools to its model.",
     ),
-    _rule(
+    _client(
         id="SA-05",
         level="MUST",
-        side="client",
         basis="schema",
         title="Tools that are offered although sampling.tools was not declared are rejected with an error",
         since="2025-11-25",
         until="2025-11-25",
         fix="Answer with an error (-32602) if you get tools without having declared sampling.tools.",
     ),
-    _rule(
+    _server(
         id="SA-06",
         level="MUST",
-        side="server",
         title="Each tool use is followed by its result in the next message, which contains only results",
         since="2025-11-25",
         partly="Only servers with a tool that offers tools to the model; how a client reacts to a wrong order is not tried",
@@ -67,35 +64,31 @@ RULES = (
         since="2025-11-25",
         fix='Use {"mode": ...} with auto, required or none, or leave toolChoice out; a client passes it on to the model.',
     ),
-    _rule(
+    _server(
         id="SA-08",
         level="SHOULD",
-        side="server",
         title="includeContext is used only if sampling.context is declared, and preferably not at all",
         since="2025-11-25",
         fix="Leave includeContext out.",
     ),
-    _rule(
+    _client(
         id="SA-09",
         level="MUST",
-        side="client",
         title="maxTokens limits the answer of the model; the other parameters are preferences",
         partly=("Tokens cannot be counted from outside: far too many words for one token are a breach; preferences are not judged"),
         fix="Pass maxTokens on to the model.",
     ),
-    _rule(
+    _client(
         id="SA-10",
         level="SHOULD",
-        side="client",
         title="A user's refusal of sampling is reported with the code -1",
         until="2025-11-25",
         partly="Only if the user of this run refuses, and the error says so",
         fix="Answer with the code -1 if the user refuses.",
     ),
-    _rule(
+    _server(
         id="SA-11",
         level="MUST",
-        side="server",
         title="Sampling is requested inside a result that asks for input, and only from clients that declare it",
         since="2026-07-28",
         fix="Return input_required with the question in inputRequests, without an envelope, if the request declares sampling.",

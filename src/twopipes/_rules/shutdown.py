@@ -8,12 +8,13 @@ from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic/lifecycle", modern_page="basic/transports/stdio")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = (
-    _rule(
+    _client(
         id="SD-01",
         level="SHOULD",
-        side="client",
         title="A client ends its server by closing its stdin and waiting, then by SIGTERM and waiting, then by SIGKILL",
         lenient=(
             "The text does not say how long to wait: 50 ms between two steps are enough. Since 2026-07-28 SIGTERM before"
@@ -22,10 +23,9 @@ RULES = (
         partly="Windows has no signals that a process could report, so nothing is tried there",
         fix="Close the server's stdin, and wait a second or two for it to exit; then SIGTERM, another wait, and SIGKILL.",
     ),
-    _rule(
+    _server(
         id="SD-02",
         level="SHOULD",
-        side="server",
         title="A server exits soon after the end of its input, whatever it is doing",
         stated_since="2026-07-28",
         lenient=(
@@ -40,37 +40,33 @@ RULES = (
         untestable_server="It is a permission; a server that stays until it is stopped is correct, too",
         fix="When the server's stdout ends, let every request fail that waits for a response from it.",
     ),
-    _rule(
+    _client(
         id="SD-04",
         level="SHOULD",
-        side="client",
         title="A server that died is started again, but not endlessly",
         since=MODERN[0],
         fix="Start the server again, with a longer wait before each start, and give up after a few.",
     ),
-    _rule(
+    _client(
         id="SD-05",
         level="MAY",
-        side="client",
         title="A call that was lost with its server is sent again or fails; it does not hang",
         since=MODERN[0],
         fix="Send the call again to a new server, or report that it was lost.",
     ),
-    _rule(
+    _client(
         id="SD-06",
         level="MUST",
         basis="inference",
-        side="client",
         title="A restarted server gets a handshake before anything else",
         until=LEGACY[-1],
         lenient="It follows from the handshake that opens a session",
         fix="Begin with initialize (or the probe): the session has ended with the process.",
     ),
-    _rule(
+    _server(
         id="SD-07",
         level="SHOULD",
         basis="inference",
-        side="server",
         title="Requests from before the end of input still get a response; a server whose reader is gone exits",
         lenient=(
             "No sentence speaks of open requests at the end, nor of a reader that is gone while stdin is still open; stderr"

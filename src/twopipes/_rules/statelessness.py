@@ -7,49 +7,45 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic", since="2026-07-28")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = (
-    _rule(
+    _server(
         id="ST-01",
         level="MUST",
-        side="server",
         title="Each request is served by its own content, not by what earlier requests on the connection contained",
         fix="Read the version and the capabilities from the _meta of each request, and keep nothing of it for the next one.",
     ),
-    _rule(
+    _server(
         id="ST-02",
         level="SHOULD",
-        side="server",
         title="Unrelated requests may be mixed on a connection, without harm to any of them",
         fix="Keep the state of a call in its requestState, or under a handle that the client passes each time.",
     ),
-    _rule(
+    _server(
         id="ST-03",
         level="SHOULD",
-        side="server",
         title="A question of one process may be answered to another process of the same server",
         fix="Put everything that is needed to continue into requestState, sealed with a key that all processes share.",
     ),
-    _rule(
+    _client(
         id="ST-04",
         level="SHOULD",
-        side="client",
         title="One process serves many requests of the client; it is not started for each one",
         partly="A run of the client is one conversation; whether a second one would share its process is not visible",
         fix="Keep the process; it can serve any number of requests.",
     ),
-    _rule(
+    _server(
         id="ST-05",
         level="MUST",
-        side="server",
         page="server/tools",
         title=("The lists of tools, prompts and resources are the same on every connection, whatever was requested there before"),
         fix="Make the lists depend on the server and on what the user may see, not on the connection.",
     ),
-    _rule(
+    _server(
         id="ST-06",
         level="MUST",
-        side="server",
         page="server/tools",
         title="A server that declares tools, prompts or resources answers the list request, even if the list is empty",
         lenient="The page asks for a response: an error other than -32601 (Method not found) is accepted",

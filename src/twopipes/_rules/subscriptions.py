@@ -7,6 +7,8 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic/patterns/subscriptions", since="2026-07-28")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = (
     _rule(
@@ -22,10 +24,9 @@ RULES = (
         partly_server="Only a listen without notifications",
         fix="Name in notifications what to listen for: true for lists, an array of URIs. A server rejects a listen without it.",
     ),
-    _rule(
+    _server(
         id="SU-02",
         level="MUST",
-        side="server",
         title="The first message of a subscription is its acknowledgement, which names what will be announced",
         fix="Send notifications/subscriptions/acknowledged before any other message of a subscription.",
     ),
@@ -36,51 +37,45 @@ RULES = (
         untestable_server="It is a permission; a server that sends nothing in between is correct as well",
         fix="Wait for the message with the id of your listen, and ignore the others.",
     ),
-    _rule(
+    _server(
         id="SU-04",
         level="MUST",
-        side="server",
         title="Every message of a subscription carries the id of its listen request, with the same JSON type",
         partly="Only acknowledgements, unless there is a tool named mutate that changes the list of tools",
         fix="Put the id of the listen request, with its JSON type, into the _meta of every message of the subscription.",
     ),
-    _rule(
+    _server(
         id="SU-05",
         level="MUST",
-        side="server",
         title="Changes are announced only to listens that ask for them",
         partly="Only tools change, with the tool mutate of test servers",
         fix="Announce a change only on listens that ask for changes of that kind.",
     ),
-    _rule(
+    _server(
         id="SU-06",
         level="MUST",
         basis="schema",
-        side="server",
         title="The acknowledgement leaves out what the server does not support or was not asked for",
         lenient="A server that neither declares nor denies that a list changes is not judged",
         fix="Acknowledge only what was asked for and what you support.",
     ),
-    _rule(
+    _client(
         id="SU-07",
         level="SHOULD",
-        side="client",
         title="A client continues if a server acknowledges less than it asked for",
         partly="Only that the client continues; whether it reads the acknowledgement and polls instead is not visible",
         fix="Read the acknowledgement, and poll for what the server does not announce.",
     ),
-    _rule(
+    _client(
         id="SU-08",
         level="MUST",
-        side="client",
         title="A client delivers each notification to the subscription whose id it carries",
         untestable="Where a client delivers a notification is visible only inside it: it sends nothing because of one",
     ),
-    _rule(
+    _server(
         id="SU-09",
         level="MUST",
         basis="inference",
-        side="server",
         title="Resource updates are announced for the requested URIs and what is below them, and for no others",
         lenient="The text has the filter; it does not say explicitly that the notifications follow it",
         partly="A resource cannot be changed from outside: this needs a tool named touch, as test servers have it",
@@ -101,39 +96,35 @@ RULES = (
         partly_server="Only that there is no response, unless there is a tool named mutate that causes a change",
         fix="End a listen with notifications/cancelled and its unchanged id; a server then drops that one, without a response.",
     ),
-    _rule(
+    _server(
         id="SU-12",
         level="MUST",
         basis="inference",
-        side="server",
         title="A listen gets no response while the subscription is open",
         lenient="That the response comes at the end of the subscription follows from its meaning",
         fix="Acknowledge a listen with a notification, and keep the request open; answer it when the subscription ends.",
     ),
-    _rule(
+    _server(
         id="SU-13",
         level="SHOULD",
-        side="server",
         title="A server that ends a subscription answers the listen with a complete result that carries the id",
         lenient="Two pages disagree on how a server ends a subscription: by the result or by notifications/cancelled",
         partly="Only on SIGTERM, for servers that shut down in order on it",
         fix="When you end a listen, answer it with a complete result that has its id in _meta.",
     ),
-    _rule(
+    _server(
         id="SU-14",
         level="MUST",
-        side="server",
         page="basic/patterns/cancellation",
         title=("A server that ends a subscription with notifications/cancelled names the listen, and sends it before the result"),
         lenient="Two pages disagree on how a server ends a subscription: the result alone is accepted",
         partly="Only on SIGTERM, for servers that shut down in order on it",
         fix="Send notifications/cancelled with the id of the listen first, and then the result.",
     ),
-    _rule(
+    _client(
         id="SU-15",
         level="MUST",
         basis="inference",
-        side="client",
         title="A subscription that the server ends by a result, by notifications/cancelled, or by both ends once",
         lenient="Two pages disagree on how a server ends a subscription, so a client has to accept either, or both",
         partly="Only that the client continues; how often the end is reported inside it is not visible",
@@ -155,20 +146,18 @@ RULES = (
         ),
         fix="A client repeats its open listens on a new connection; a server drops the listens of a connection that ends.",
     ),
-    _rule(
+    _server(
         id="SU-17",
         level="SHOULD",
         basis="inference",
-        side="server",
         title="Listen requests are served even if there is nothing to announce",
         lenient="The text does not say whether a server with nothing to announce needs the method: -32601 is accepted then",
         fix="Serve subscriptions/listen: acknowledge what you can announce, and keep the request open.",
     ),
-    _rule(
+    _server(
         id="SU-18",
         level="SHOULD",
         basis="inference",
-        side="server",
         title="Each of very many listens is acknowledged or rejected, and the server keeps running",
         lenient="No sentence gives a limit",
         fix="Reject a listen beyond your limit with an error, before its acknowledgement.",

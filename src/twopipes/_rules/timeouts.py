@@ -9,6 +9,7 @@ from twopipes._rules.rule import Rule
 _SERVERS = "Servers ask people; how long a server waits for an answer, and whether it still waits, is not visible from outside"
 
 _rule = partial(Rule, page="basic/lifecycle", modern_page="basic/patterns/cancellation", untestable_server=_SERVERS)
+_client = partial(_rule, side="client")
 
 RULES = (
     _rule(id="TO-01", level="SHOULD", title="The wait for a response is bounded", fix="Give every request a timeout."),
@@ -27,11 +28,10 @@ RULES = (
         since="2025-03-26",
         fix="Add a limit for the whole request that progress does not extend.",
     ),
-    _rule(
+    _client(
         id="TO-04",
         level="SHOULD",
         basis="inference",
-        side="client",
         title="A subscription may stay silent; only the wait for its acknowledgement is bounded",
         since="2026-07-28",
         untestable="A client that ends a subscription does not say whether it has timed out or lost interest",
