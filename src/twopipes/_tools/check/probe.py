@@ -24,7 +24,7 @@ from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import SECTIONS
 from twopipes._tools.check.conversation import LiveConversation
-from twopipes._tools.check.server_reply import NoResponse, ProbeTimeouts, members
+from twopipes._tools.check.server_reply import NoResponse, ProbeTimeouts, Response, members
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes.errors import LocalProtocolError
@@ -275,6 +275,11 @@ class Case(VerdictRecorder):
             return await self.open_conversation(client_capabilities=client_capabilities)
         self.conversation.client_capabilities = client_capabilities
         return self.conversation
+
+    def expect_code(self, rule: str, response: Response, code: int, what: str) -> bool:
+        """Judge a rule by the error code of a response; ``what`` describes the request."""
+        why = f"{what} got {response.summary} instead of the error {code}"
+        return self.expect(rule, response.code == code, why, about=response)
 
     @property
     def safe_calls(self) -> list[SafeCall]:

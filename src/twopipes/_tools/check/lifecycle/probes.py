@@ -105,10 +105,10 @@ def _list(value: Any) -> list[Any]:
 async def a_client_without_capabilities_is_asked_nothing(case: Case) -> None:
     """Calls by a client without capabilities cause no requests, and no content that the version does not have."""
     conversation, since = case.conversation, case.conversation.position
-    for call in case.features.safe_calls(case.permissions)[:_CALLS]:
+    for call in case.safe_calls[:_CALLS]:
         response = await conversation.request("tools/call", call.params)
-        for block in _list(response.result.get("content")):
-            kind = block.get("type") if isinstance(block, dict) else None
+        for block in response.items("content"):
+            kind = block.get("type")
             span = CONTENT_TYPES.get(kind) if isinstance(kind, str) else None
             why = f"the result of {call.name} has content of type {kind!r}, which {case.revision} does not have"
             case.expect("LC-11", span is None or span.has(case.revision), why, about=response)
@@ -154,7 +154,7 @@ async def nothing_is_served_before_the_handshake(case: Case) -> None:
 
 async def judge_an_early_request(case: Case, conversation: LiveConversation, rule: str) -> None:
     """Judge by a request outside of any session, which must get an error. Section DE has the same rule."""
-    calls = case.features.safe_calls(case.permissions)
+    calls = case.safe_calls
     method, params = ("tools/call", calls[0].params) if calls else (listing(case), None)
     response = await conversation.try_request(method, params, bare=True)
     case.expect(rule, response.error, f"{method} before any handshake got {response.summary}, not an error", about=response)

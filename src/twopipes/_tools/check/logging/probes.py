@@ -59,8 +59,7 @@ async def the_level_of_the_session_counts(case: Case) -> None:
 async def an_unknown_level_is_rejected(case: Case) -> None:
     """logging/setLevel is sent with an unknown level."""
     response = await _set_level(case.conversation, _UNKNOWN_LEVEL)
-    why = f"logging/setLevel with the unknown level {_UNKNOWN_LEVEL!r} got {response.summary}"
-    case.expect("LG-04", response.code == INVALID_PARAMS, why, about=response)
+    case.expect_code("LG-04", response, INVALID_PARAMS, f"logging/setLevel with the unknown level {_UNKNOWN_LEVEL!r}")
 
 
 @probe("LG-05", needs="call", section_only=True)
@@ -103,16 +102,14 @@ async def logs_belong_to_their_request(case: Case) -> None:
 async def a_request_with_an_unknown_level_is_rejected(case: Case) -> None:
     """A call has an unknown level in its _meta."""
     response = await case.conversation.request("tools/call", case.safe_call().params, meta={META_LOG_LEVEL: _UNKNOWN_LEVEL})
-    why = f"a call with the unknown log level {_UNKNOWN_LEVEL!r} got {response.summary}"
-    case.expect("LG-08", response.code == INVALID_PARAMS, why, about=response)
+    case.expect_code("LG-08", response, INVALID_PARAMS, f"a call with the unknown log level {_UNKNOWN_LEVEL!r}")
 
 
 @probe("LG-09", section_only=True, silence_fails=True)
 async def modern_revisions_have_no_set_level(case: Case) -> None:
     """In modern revisions logging/setLevel is an unknown method."""
     response = await _set_level(case.conversation, "info")
-    why = f"logging/setLevel, which modern revisions do not have, got {response.summary}"
-    case.expect("LG-09", response.code == METHOD_NOT_FOUND, why, about=response)
+    case.expect_code("LG-09", response, METHOD_NOT_FOUND, "logging/setLevel, which modern revisions do not have,")
 
 
 @probe("LG-10", needs=("process", "call"), section_only=True)
@@ -133,7 +130,7 @@ async def no_secret_is_logged(case: Case) -> None:
 
 
 def _calls(case: Case) -> list[SafeCall]:
-    found = [call for call in case.features.safe_calls(case.permissions) if call.name not in CHANGING]
+    found = [call for call in case.safe_calls if call.name not in CHANGING]
     return sorted(found, key=lambda call: "log" not in call.name.lower())[:_CALLS]
 
 

@@ -56,5 +56,4 @@ async def _pinged_during(case: Case, slow: SlowCall) -> tuple[Response | None, b
 async def modern_revisions_have_no_ping(case: Case) -> None:
     """In modern revisions ping is an unknown method."""
     response = await case.conversation.request("ping")
-    why = f"ping, with the _meta of this revision, got {response.summary} instead of the error -32601"
-    case.expect("PI-04", response.code == METHOD_NOT_FOUND, why, about=response)
+    case.expect_code("PI-04", response, METHOD_NOT_FOUND, "ping, with the _meta of this revision,")

@@ -8,6 +8,7 @@ from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation, ReceivedLine, Response
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.progress.judging import OVER, is_token, judge_increase, judge_task
+from twopipes._tools.check.server_reply import members
 from twopipes._tools.check.setups import SlowCall, open_question, progress_of, slow_call, stop_listening
 from twopipes._tools.check.verdict import Skip
 
@@ -105,8 +106,7 @@ async def progress_of_a_task(case: Case) -> None:
     token = "of-a-task"  # noqa: S105 - a progress token
     params = {**_task_call(case), "task": {"ttl": 60000}}
     created = await conversation.request("tools/call", params, meta={"progressToken": token})
-    task = created.result.get("task")
-    task_id = task.get("taskId") if isinstance(task, dict) else None
+    task_id = members(created.result.get("task")).get("taskId")
     if task_id is None:
         case.give_up(f"the call did not become a task: {created.summary}")
     over = await _task_end(conversation, task_id)
@@ -115,9 +115,8 @@ async def progress_of_a_task(case: Case) -> None:
 
 
 def _task_call(case: Case) -> dict[str, Any]:
-    for call in case.features.safe_calls(case.permissions):
-        execution = call.tool.get("execution")
-        if isinstance(execution, dict) and execution.get("taskSupport") in {"optional", "required"}:
+    for call in case.safe_calls:
+        if members(call.tool.get("execution")).get("taskSupport") in ("optional", "required"):
             return call.params
     raise Skip("no tool that may be called can become a task")
 

@@ -100,7 +100,7 @@ async def asks_with_a_task(fake: FakeServer) -> None:
             raise Skip("the client does not declare tasks")
         method, params = question
         created = await fake.ask(method, {**params, "task": {"ttl": 60000}, "_meta": {"progressToken": _TOKEN}})
-        task_id = None if created is None else members(members(created.members.get("result")).get("task")).get("taskId")
+        task_id = members(created.result.get("task")).get("taskId") if created is not None else None
         if task_id is None:
             raise Skip(f"the client did not make a task of {method}")
         over = await _task_end(fake, task_id)
@@ -111,7 +111,7 @@ async def asks_with_a_task(fake: FakeServer) -> None:
 async def _task_end(fake: FakeServer, task_id: Any) -> ClientMessage | None:
     for _ in range(_POLLS):
         message = await fake.ask("tasks/get", {"taskId": task_id})
-        if message is None or members(message.members.get("result")).get("status") in OVER:
+        if message is None or message.result.get("status") in OVER:
             return message
         await fake.until(lambda: None, fake.timeouts.grace)
     return None

@@ -9,7 +9,7 @@ from twopipes._tools.check.content.blocks import is_mime_type
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import is_complete, prompted, quoted, required_of
-from twopipes._tools.check.server_reply import Response
+from twopipes._tools.check.server_reply import Response, parts_of
 
 _TYPES = {"description": str, "title": str, "required": bool}
 
@@ -20,10 +20,8 @@ async def prompts_are_described_with_the_right_types(case: Case) -> None:
     for prompt in case.features.prompts:
         where = f"the prompt {prompt.get('name')!r}"
         _judge_description(case, prompt, where)
-        arguments = prompt.get("arguments")
-        for argument in arguments if isinstance(arguments, list) else ():
-            if isinstance(argument, dict):
-                _judge_description(case, argument, f"the argument {argument.get('name')!r} of {where}")
+        for argument in parts_of(prompt.get("arguments")):
+            _judge_description(case, argument, f"the argument {argument.get('name')!r} of {where}")
     case.give_up("the server lists no prompts")
 
 
@@ -43,9 +41,9 @@ async def prompts_are_messages(case: Case) -> None:
         is_valid = isinstance(messages, list) and all(map(_is_message, messages))
         why = "the result of prompts/get is not an array of messages with a role (user or assistant) and one content block"
         case.expect("PM-03", is_valid, why, about=response)
-        for each in messages if isinstance(messages, list) and is_valid else ():
-            if each["content"]["type"] == "resource":
-                _judge_resource(case, members(each["content"].get("resource")), response)
+        for content in [members(each.get("content")) for each in response.items("messages") if is_valid]:
+            if content["type"] == "resource":
+                _judge_resource(case, members(content.get("resource")), response)
     case.give_up("no prompt embeds a resource" if responses else "no prompt has a result for made-up arguments")
 
 
@@ -87,4 +85,4 @@ async def incomplete_requests_for_prompts_are_rejected(case: Case) -> None:
         requested[f"{prompt['name']!r} without the required {', '.join(required_of(prompt))}"] = prompt["name"]
     for what, name in requested.items():
         response = await case.conversation.request("prompts/get", {"name": name, "arguments": {}})
-        case.expect("PM-04", response.code == INVALID_PARAMS, f"prompts/get of {what} got {response.summary}", about=response)
+        case.expect_code("PM-04", response, INVALID_PARAMS, f"prompts/get of {what}")

@@ -65,7 +65,7 @@ async def resources_can_be_read(case: Case) -> None:
 async def subscribers_are_notified(case: Case) -> None:
     """The tool `touch` of test servers changes a resource during a subscription to all listed ones, and after it."""
     conversation = case.conversation
-    has_touch = any(call.name == "touch" for call in case.features.safe_calls(case.permissions))
+    has_touch = any(call.name == "touch" for call in case.safe_calls)
     uris = watchable(case)[: None if has_touch else 1]
     before = await steady_contents(conversation, uris) if has_touch else {}
     await _judge_confirmations(case, "resources/subscribe", uris)
@@ -156,8 +156,7 @@ async def modern_revisions_have_no_subscribe(case: Case) -> None:
     """In modern revisions resources/subscribe and resources/unsubscribe are unknown methods."""
     for method in ("resources/subscribe", "resources/unsubscribe"):
         response = await case.conversation.request(method, {"uri": _any_uri(case)})
-        why = f"{method}, which {case.revision} does not have, got {response.summary}"
-        case.expect("RS-05", response.code == METHOD_NOT_FOUND, why, about=response)
+        case.expect_code("RS-05", response, METHOD_NOT_FOUND, f"{method}, which {case.revision} does not have,")
 
 
 def _any_uri(case: Case) -> str:
@@ -205,14 +204,11 @@ def _is_system_file(response: Response) -> bool:
 
 
 def _texts(response: Response) -> list[str]:
-    contents = response.result.get("contents")
-    items = [each for each in contents if isinstance(each, dict)] if isinstance(contents, list) else []
-    found = [item["text"] for item in items if isinstance(item.get("text"), str)]
-    for item in items:
-        if isinstance(item.get("blob"), str):
-            with suppress(ValueError):
-                found.append(b64decode(item["blob"]).decode("latin-1"))
-    return found
+    found = [item.get("text") for item in response.items("contents")]
+    for item in response.items("contents"):
+        with suppress(KeyError, TypeError, ValueError):  # there is no blob, or it is not base64
+            found.append(b64decode(item["blob"]).decode("latin-1"))
+    return [text for text in found if isinstance(text, str)]
 
 
 @probe("RS-09", needs="resources")
@@ -231,5 +227,4 @@ async def subscribing_needs_the_capability(case: Case) -> None:
     if case.features.has("resources.subscribe"):
         case.give_up("the server declares resources.subscribe")
     response = await case.conversation.request("resources/subscribe", {"uri": _any_uri(case)})
-    why = f"resources/subscribe, which is not declared, got {response.summary}"
-    case.expect("RS-11", response.code == METHOD_NOT_FOUND, why, about=response)
+    case.expect_code("RS-11", response, METHOD_NOT_FOUND, "resources/subscribe, which is not declared,")

@@ -177,7 +177,7 @@ async def states_belong_to_their_calls(case: Case) -> None:
 
 
 def _with_another_text(case: Case, call: Mapping[str, Any]) -> dict[str, Any] | None:
-    safe = next((each for each in case.features.safe_calls(case.permissions) if each.name == call.get("name")), None)
+    safe = next((each for each in case.safe_calls if each.name == call.get("name")), None)
     return safe.with_text("Another text, for another call.") if safe is not None else None
 
 

@@ -24,7 +24,7 @@ async def the_end_of_input_ends_an_idle_server(case: Case) -> None:
 @probe("SD-02", runs_last=True, needs=("process", "call"))
 async def the_end_of_input_ends_a_busy_server(case: Case) -> None:
     """The input ends during a call."""
-    call = min(case.features.safe_calls(case.permissions), key=lambda each: not _SLOW_NAME.search(each.name))
+    call = min(case.safe_calls, key=lambda each: not _SLOW_NAME.search(each.name))
     case.conversation.start("tools/call", call.params)
     await _judge_exit(case, f"during a call of {call.name}", times=2)  # the server may finish the call
 
@@ -92,7 +92,7 @@ async def a_server_without_a_reader_exits(case: Case) -> None:
 async def the_end_of_a_connection_ends_only_that(case: Case) -> None:
     """One of two connections is dropped while it is in use."""
     other = await case.open_conversation()
-    calls = sorted(case.features.safe_calls(case.permissions), key=lambda each: not _SLOW_NAME.search(each.name))
+    calls = sorted(case.safe_calls, key=lambda each: not _SLOW_NAME.search(each.name))
     other.start(*(("tools/call", calls[0].params) if calls else (case.harmless,)))
     await other.close()
     response = await case.conversation.try_request(case.harmless)

@@ -8,14 +8,13 @@ from typing import Any
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, CannotOpen, LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import ELICIT, SAMPLE, members
+from twopipes._tools.check.questions import ELICIT, SAMPLE, filled_form, members
 from twopipes._tools.check.samples import walked
 from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.setups import InputRequired, asking_calls, input_requests
 from twopipes._tools.check.verdict import Skip
 
 _KEYS = {"tools": "name", "prompts": "name", "resources": "uri"}
-_NOT_GUESSABLE = {"enum", "oneOf", "format", "pattern"}
 _ROUNDS = 3
 _CALLS = 4
 
@@ -56,27 +55,15 @@ async def _judge_metadata(case: Case) -> None:
     case.expect("ST-01", not after.is_result, why, about=after)
 
 
-def _filled_form(schema: dict[str, Any], word: str) -> dict[str, Any] | None:
-    """Return content for a form with the word in each text; ``None`` if it cannot be guessed."""
-    content: dict[str, Any] = {}
-    for name, field in members(schema.get("properties")).items():
-        values = {"string": word, "integer": members(field).get("minimum", 1), "boolean": True}
-        kind = str(members(field).get("type")).replace("number", "integer")
-        if _NOT_GUESSABLE & members(field).keys() or kind not in values:
-            return None
-        content[name] = values[kind]
-    return content if word in content.values() else None
-
-
 def _answers(asking: InputRequired, word: str) -> dict[str, Any] | None:
     """Return an answer with the word to each question; ``None`` if that is not possible."""
     found: dict[str, Any] = {}
     for key, question in asking.requests.items():
         params = members(question.get("params"))
-        content = _filled_form(members(params.get("requestedSchema")), word)
+        content = {name: word if value == "text" else value for name, value in filled_form(params).items()}
         if question.get("method") == SAMPLE:
             found[key] = {"role": "assistant", "content": {"type": "text", "text": word}, "model": "none", "stopReason": "endTurn"}
-        elif question.get("method") == ELICIT and params.get("mode", "form") == "form" and content is not None:
+        elif question.get("method") == ELICIT and params.get("mode", "form") == "form" and word in content.values():
             found[key] = {"action": "accept", "content": content}
         else:
             return None
@@ -147,7 +134,7 @@ async def lists_are_the_same_everywhere(case: Case) -> None:
     features = [name for name in _KEYS if case.features.has(name)]
     if not features:
         case.give_up("the server has nothing to list")
-    for call in [call for call in case.features.safe_calls(case.permissions) if call.is_read_only][:_CALLS]:
+    for call in [call for call in case.safe_calls if call.is_read_only][:_CALLS]:
         await case.conversation.try_request("tools/call", call.params, client_capabilities=ALL_CAPABILITIES)
     other = await case.open_conversation()
     pairs = []

@@ -72,7 +72,7 @@ def _judge_structure(case: Case, name: str, response: Response) -> None:
         value = response.result["structuredContent"]
         case.expect("TL-11", isinstance(value, dict), f"structuredContent of {name!r} is not an object", about=response)
         why = f"{name!r} returned structuredContent, and no text block has the same value as JSON"
-        case.expect("TL-13", _is_also_text(value, response.result.get("content")), why, about=response)
+        case.expect("TL-13", _is_also_text(value, response), why, about=response)
 
 
 def _misfit(schema: Mapping[str, Any], value: Any) -> str | None:
@@ -94,10 +94,9 @@ def _is_of_type(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def _is_also_text(value: Any, content: Any) -> bool:
+def _is_also_text(value: Any, response: Response) -> bool:
     """Return whether a text, or all texts together, contain a value, or the only member of an object."""
-    blocks = content if isinstance(content, list) else []
-    texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
+    texts = [block["text"] for block in response.items("content") if isinstance(block.get("text"), str)]
     values: list[Any] = []
     for text in texts:
         with suppress(MsgspecError, ValueError, RecursionError):
@@ -109,7 +108,7 @@ def _is_also_text(value: Any, content: Any) -> bool:
 @probe("TL-02", needs="call")
 async def arguments_may_be_left_out(case: Case) -> None:
     """A tool that works with an empty object as arguments is called without arguments."""
-    calls = [call for call in case.features.safe_calls(case.permissions) if not call.arguments and call.name not in CHANGING]
+    calls = [call for call in case.safe_calls if not call.arguments and call.name not in CHANGING]
     for call in calls[:_TRIED]:
         if await _works_with_empty_arguments(case, call):
             response = await case.conversation.request("tools/call", {"name": call.name})
@@ -136,7 +135,7 @@ async def an_unknown_tool_is_an_error(case: Case) -> None:
 @probe("TL-05", needs="call")
 async def a_failing_tool_has_a_result(case: Case) -> None:
     """Tools of test servers that fail (fail, boom) are called: their failures are results."""
-    for call in [call for call in case.features.safe_calls(case.permissions) if call.name in _FAILING]:
+    for call in [call for call in case.safe_calls if call.name in _FAILING]:
         response = await case.conversation.request("tools/call", call.params)
         if not has_worked(response):
             why = f"the tool {call.name!r} failed, and the call got {response.summary}"
@@ -162,7 +161,7 @@ async def invalid_arguments_are_reported_to_the_model(case: Case) -> None:
 
 def _with_typed_argument(case: Case) -> tuple[SafeCall, str, str]:
     """Return a tool that may be called, an argument with a simple type, and that type."""
-    for call in case.features.safe_calls(case.permissions):
+    for call in case.safe_calls:
         properties = members(members(call.tool.get("inputSchema")).get("properties")) if call.takes_other_arguments else {}
         for name, schema in properties.items():
             kind = members(schema).get("type")

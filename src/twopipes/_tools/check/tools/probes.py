@@ -39,7 +39,7 @@ async def names_are_unique_and_case_sensitive(case: Case) -> None:
     twice = [name for name, count in Counter(listed).items() if count > 1]
     why = f"tools/list has more than one tool named {named(twice)}"
     case.expect("TL-15", not twice, why, about=quoted([tool for tool in case.features.tools if tool.get("name") in twice]))
-    call = next((each for each in case.features.safe_calls(case.permissions) if each.name.swapcase() not in listed), None)
+    call = next((each for each in case.safe_calls if each.name.swapcase() not in listed), None)
     if call is not None:
         swapped = call.name.swapcase()
         response = await case.conversation.request("tools/call", {"name": swapped, "arguments": dict(call.arguments)})
