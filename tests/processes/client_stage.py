@@ -84,37 +84,37 @@ class Stage:
 
     @property
     def lives(self) -> list[list[dict]]:
-        """What each process heard, in the order of their starts."""
+        """The messages that each process received, in the order of their starts."""
         lives: list[list[dict]] = []
         for note in self._notes():
             if "started" in note:
                 lives.append([])
-            elif "heard" in note:
-                lives[-1].append(note["heard"])
+            elif "received" in note:
+                lives[-1].append(note["received"])
         return lives
 
     @property
-    def heard(self) -> list[dict]:
-        """What all of them heard."""
+    def received(self) -> list[dict]:
+        """The messages that all processes received."""
         return [message for life in self.lives for message in life]
 
     def methods(self, life: int = 1) -> list[str]:
-        """The methods that one process heard."""
+        """The methods that one process received."""
         return [message["method"] for message in self.lives[life - 1]]
 
     @property
     def pids(self) -> list[int]:
-        """Of all processes that noted it."""
-        return [note.get("started", note.get("grandchild")) for note in self._notes() if "heard" not in note]
+        """The ids of all processes that noted it."""
+        return [note.get("started", note.get("grandchild")) for note in self._notes() if "received" not in note]
 
     def _notes(self) -> list[dict]:
         with suppress(FileNotFoundError):
-            complete, _, _ = (self.folder / "notes").read_text().rpartition("\n")  # somebody may be writing
+            complete, _, _ = (self.folder / "notes").read_text().rpartition("\n")  # a process may be writing
             return [json.loads(line) for line in complete.splitlines()]
         return []
 
     async def until(self, condition) -> None:
-        """Looks until something is so; the end of the test is the end of that too."""
+        """Wait until a condition is true; the test has a timeout."""
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -124,8 +124,8 @@ class Stage:
         os.mkfifo(self.folder / "gate")
 
     def open_the_gate(self) -> None:
-        """Lets everybody pass, also those who come later: there is a byte for each."""
-        # For both directions, because Linux then waits for nobody at the other end.
+        """Let all processes pass, also later ones: there is a byte for each."""
+        # For both directions, because Linux then does not wait for a reader.
         self._gate = os.open(self.folder / "gate", os.O_RDWR)
         os.write(self._gate, b"." * 100)
 
@@ -139,17 +139,17 @@ class Stage:
             asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
             async with asyncio.timeout(NET):
                 await body
-            for _ in range(3):  # tasks that were told to end have their turns
+            for _ in range(3):  # let cancelled tasks end
                 await asyncio.sleep(0)
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
         asyncio.run(bounded())
-        gc.collect()  # what nobody waited for complains now
+        gc.collect()  # reports exceptions that were never retrieved
         assert not reported
         assert set(threading.enumerate()) <= threads
 
     def left(self) -> list[int]:
-        """Everybody who was launched here and still runs, by what they inherited: also those whom nobody knows as a child."""
+        """Return all processes that were launched here and still run, by their environment; also unknown ones."""
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             with suppress(OSError):

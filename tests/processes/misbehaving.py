@@ -43,7 +43,7 @@ def hear():
     if not raw:
         return None
     message = json.loads(raw)
-    note(heard=message)
+    note(received=message)
     return message
 
 
@@ -194,7 +194,7 @@ DIES_ON_PROBE = """
     handle(message, "legacy", {}, ())
     serve("legacy")
 """
-# Answers the probe when nobody waits for it any more, and then the handshake.
+# Answers the probe too late, and then the handshake.
 SLOW_START = """
     from speak import *
     wait_at_the_gate()
@@ -235,7 +235,7 @@ FLOODS_STDERR = """
         answer(message)
     serve(flood=flood)
 """
-# Says something to nobody without end, beside its work. Each piece is short enough for the system to keep it in one.
+# Sends notifications without end, beside its work. Each piece is short enough to be written at once.
 FLOODS_STDOUT = """
     from speak import *
     import threading
@@ -274,7 +274,7 @@ DIES_IN_A_LINE = """
         os._exit(4)
     serve(half=half)
 """
-# As many bytes in one line as it is told.
+# Writes a line of the requested number of bytes.
 HUGE_LINE = """
     from speak import *
     serve(huge=lambda message: answer(message, "x" * message["params"]["arguments"]["size"]))
@@ -311,7 +311,7 @@ ANSWERS_TWICE = """
         refuse(message)
     serve(twice=twice)
 """
-# To nobody, to the same number as a string, to the future.
+# Responses to an unknown id, to the same number as a string, to a later id.
 ANSWERS_STRANGERS = """
     from speak import *
     def strangers(message):
@@ -366,7 +366,7 @@ CRASHES_ONCE = """
 CRASHES_ONCE_IN_A_SESSION = CRASHES_ONCE.replace("serve(", 'serve("legacy", ')
 # The fresh process begins only when the gate is opened.
 CRASHES_AND_WAITS = CRASHES_ONCE.replace("    def crash", "    if LIFE > 1:\n        wait_at_the_gate()\n    def crash")
-# The first process crashes when it is told to; the others do not even begin.
+# The first process crashes on request; the others do not even begin.
 NEVER_COMES_BACK = CRASHES_ONCE.replace(
     "    def crash", "    if LIFE > 1:\n        complain('no disk')\n        sys.exit(9)\n    def crash"
 )

@@ -98,7 +98,7 @@ async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(st
 
 
 @pytest.mark.parametrize(
-    ("program", "tool", "told"),
+    ("program", "tool", "reported"),
     [
         (they.EXITS_AT_ONCE, None, ["exit code 3", "starting", "nothing works here"]),
         (they.CRASHES_MID_CALL, "look", ["exit code 7", "serving", "tools/call", "the disk is on fire"]),
@@ -110,11 +110,11 @@ async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(st
     ids=["exits", "crashes", "is killed", "closes its output", "dies in a line", "is noisy"],
 )
 @staged
-async def test_the_error_says_how_the_server_ended_and_what_it_wrote(stage, program, tool, told):
+async def test_the_error_says_how_the_server_ended_and_what_it_wrote(stage, program, tool, reported):
     with pytest.raises(ServerExited) as caught:
         async with stage.connect(program) as client:
             await client.call_tool(tool)
-    for part in (*told, "server.py"):
+    for part in (*reported, "server.py"):
         assert part in str(caught.value)
     assert "-32000" not in str(caught.value)
 
@@ -256,8 +256,8 @@ async def test_a_cancelled_call_is_taken_back_by_its_id_and_the_client_goes_on(s
         with pytest.raises(asyncio.CancelledError):
             await call
         assert (await client.call_tool("life")).text == "in time"
-        sent = next(message for message in stage.heard if message["method"] == "tools/call")
-        taken_back = next(message for message in stage.heard if message["method"] == "notifications/cancelled")
+        sent = next(message for message in stage.received if message["method"] == "tools/call")
+        taken_back = next(message for message in stage.received if message["method"] == "notifications/cancelled")
         assert taken_back["params"]["requestId"] == sent["id"]
         assert type(taken_back["params"]["requestId"]) is type(sent["id"])
 
@@ -278,7 +278,7 @@ async def test_an_opening_that_is_cancelled_leaves_nothing(stage, turns):
 @staged
 async def test_an_opening_that_is_cancelled_while_the_server_is_silent_leaves_nothing(stage):
     opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
-    await stage.until(lambda: stage.heard)
+    await stage.until(lambda: stage.received)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
@@ -385,7 +385,7 @@ def test_a_loop_that_ends_finishes_a_close_in_progress(stage):
 def test_a_loop_that_ends_during_an_opening_leaves_nothing(stage):
     async def hasty():
         opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
-        await stage.until(lambda: stage.heard)
+        await stage.until(lambda: stage.received)
         assert not opening.done()
 
     asyncio.run(hasty())

@@ -90,8 +90,8 @@ async def test_the_error_for_an_early_exit_has_the_exit_code_and_the_last_stderr
     error = caught.value
     assert (error.phase, error.exit_code, error.signal) == ("starting", 3, None)
     assert error.stderr == ("nothing works here",)
-    for told in ("exit code 3", "starting", "nothing works here", "server.py"):
-        assert told in str(error)
+    for reported in ("exit code 3", "starting", "nothing works here", "server.py"):
+        assert reported in str(error)
 
 
 @staged
@@ -238,12 +238,12 @@ async def test_a_folder_that_is_not_there_is_named(stage):
 
 @staged
 async def test_a_banner_is_reported_and_harms_nothing(stage):
-    told = []
-    async with stage.connect(they.PRINTS_A_BANNER, on_stray_output=told.append) as client:
+    reported = []
+    async with stage.connect(they.PRINTS_A_BANNER, on_stray_output=reported.append) as client:
         assert client.era == "modern"
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
-        assert [stray.excerpt for stray in told] == ["Welcome to the finest server of all!"]
-        assert list(client.stray) == told
+        assert [stray.excerpt for stray in reported] == ["Welcome to the finest server of all!"]
+        assert list(client.stray) == reported
         assert client.stray_count == 1
 
 
@@ -271,16 +271,16 @@ async def test_noise_without_end_is_kept_bounded(stage):
 
 @staged
 async def test_an_endless_message_does_not_starve_other_callers(stage):
-    heard = 0
+    received = 0
 
     def count(method, params):
-        nonlocal heard
-        heard += 1
+        nonlocal received
+        received += 1
 
     async with stage.connect(they.FLOODS_STDOUT, options=ClientOptions(on_notification=count, era_cache=stage.memory)) as client:
         for number in range(10):
             assert (await client.call_tool("echo", {"text": str(number)})).text == str(number)
-        assert heard > 0
+        assert received > 0
     assert client.closed.ended_by == "eof"
 
 
@@ -300,7 +300,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(stage):
         with pytest.raises(RequestTimedOut) as caught:
             await client.call_tool("late", timeouts=HASTY)
         assert (await client.call_tool("life")).text == "in time"
-        cancelled = [message for message in stage.heard if message["method"] == "notifications/cancelled"]
+        cancelled = [message for message in stage.received if message["method"] == "notifications/cancelled"]
         assert [message["params"]["requestId"] for message in cancelled] == [caught.value.request_id]
 
 
@@ -338,7 +338,7 @@ async def test_a_request_on_the_stateless_wire_is_reported_and_stays_unanswered(
         assert (await client.call_tool("life")).text == "life 1"
         assert [stray.what.split()[1:5] for stray in client.stray] == [["request", "of", "the", "server"]] * 2
         assert "(sampling/createMessage)" in client.stray[1].what
-    assert all("method" in message for message in stage.heard)
+    assert all("method" in message for message in stage.received)
 
 
 @staged
@@ -377,8 +377,8 @@ async def test_a_crash_in_a_call_is_reported_with_everything_that_is_known(stage
         assert error.request_id is not None
         assert error.retryable is False
         assert error.argv[-1].endswith("server.py")
-        for told in ("exit code 7", "tools/call", "the disk is on fire"):
-            assert told in str(error)
+        for reported in ("exit code 7", "tools/call", "the disk is on fire"):
+            assert reported in str(error)
         assert pid not in stage.left()
         with pytest.raises(ServerExited):
             await client.list_tools()

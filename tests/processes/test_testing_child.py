@@ -114,7 +114,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_started(make, words):
 
 
 def test_a_command_that_cannot_be_started_is_an_error():
-    with pytest.raises(StartFailed, match="not found"), child("a-program-that-nobody-has"):
+    with pytest.raises(StartFailed, match="not found"), child("a-program-that-does-not-exist"):
         pass
 
 

@@ -90,7 +90,7 @@ def test_a_failure_shows_the_conversation(pytest_run):
                 assert False, "on purpose"
 
         def test_as_a_process(mcp_child):
-            with mcp_child(sys.executable, "-c", "import sys; sys.exit('I do not want to')"):
+            with mcp_child(sys.executable, "-c", "import sys; sys.exit('the server refused to start')"):
                 pass
 
         def test_that_has_nothing_to_show():
@@ -102,7 +102,7 @@ def test_a_failure_shows_the_conversation(pytest_run):
     assert "Captured MCP conversation call" in shown["test_in_memory"]
     call = '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":{$META'
     assert f"\n> {call}" in shown["test_in_memory"]
-    assert "! I do not want to" in shown["test_as_a_process"]
+    assert "! the server refused to start" in shown["test_as_a_process"]
     assert "MCP conversation" not in shown["test_that_has_nothing_to_show"]
 
 
@@ -199,7 +199,7 @@ def test_every_test_has_files_of_its_own(pytest_run, tmp_path):
     assert max(map(len, names)) < 150
 
 
-def test_whoever_does_not_want_it_leaves_it_out(pytest_run):
+def test_the_plugin_can_be_disabled(pytest_run):
     done = pytest_run("def test_it(): pass", "--help")
     assert "--update-conversations" in done.stdout
     done = pytest_run("def test_it(): pass", "--fixtures")

@@ -113,7 +113,7 @@ class Caller:
         return self.run(_Call(method, params, options, options.timeouts or supervisor.config.timeouts, supervisor.loop.time()))
 
     async def run(self, call: _Call) -> Any:
-        """Continue a call until there is a result, an error, or questions that the caller wants to answer."""
+        """Continue a call until there is a result, an error, or questions that the caller answers."""
         supervisor = self._supervisor
         while True:
             connection = supervisor.connection or await self._wait(call)

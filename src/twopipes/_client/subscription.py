@@ -137,7 +137,7 @@ class Subscription:
         self._is_renewed = True
 
     def changed(self, change: Change) -> None:
-        """Add a change that a legacy server reported, if this subscription wants it."""
+        """Add a change that a legacy server reported, if this subscription asked for it."""
         watched = [] if self.honoured is None else _changes_in(self.honoured)
         # SU-09, RS-04: a server may report a part of the resource.
         if any(
@@ -208,7 +208,7 @@ class Subscriptions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def notified(self, method: str, params: Any) -> None:
-        """Pass a notification of a legacy session to the subscriptions that want it."""
+        """Pass a notification of a legacy session to the subscriptions that asked for it."""
         if (change := _change_of(method, params)) is not None:
             for subscription in list(self._subscriptions):
                 subscription.changed(change)

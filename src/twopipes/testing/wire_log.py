@@ -33,7 +33,7 @@ class WireLog:
         self.entries.append(Event(at=self._now(), name=name, connection=connection, stream=stream, **more))
 
     def _cutter(self, connection: int, kind: Kind) -> Cutter:
-        # Without a limit: a test that sends a long line wants to see it.
+        # Without a limit, so that a test sees the long lines that it sends.
         return self._cutters.setdefault((connection, kind), Cutter(sys.maxsize))
 
     def _add(self, connection: int, kind: Kind, cut: Cut) -> None:

@@ -29,11 +29,11 @@ async def test_a_broken_callback_for_stray_output_does_not_stop_the_reading():
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @scene
 async def test_an_async_callback_for_stray_output_is_awaited(revision):
-    told = asyncio.get_running_loop().create_future()
+    reported = asyncio.get_running_loop().create_future()
 
     async def tell(stray):
-        told.set_result(stray.excerpt)
+        reported.set_result(stray.excerpt)
 
     async with connect(FakeServer({"tools/call": chatter}, speaks=revision), revision=revision, on_stray_output=tell) as client:
         await client.call_tool("x")
-        assert await told == "Starting server..."
+        assert await reported == "Starting server..."

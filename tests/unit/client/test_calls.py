@@ -245,7 +245,7 @@ async def test_progress_reaches_the_caller_that_asked_for_it(revision):
     def answer(asked):
         number = asked.params["arguments"]["number"]
         asked.progress(number + 0.5, total=100, message="so far")
-        asked.notify("notifications/progress", {"progressToken": "nobody", "progress": 1})
+        asked.notify("notifications/progress", {"progressToken": "unknown", "progress": 1})
         return text("done")
 
     fake = FakeServer({"tools/call": answer}, speaks=revision)
@@ -266,12 +266,12 @@ async def test_progress_reaches_the_caller_that_asked_for_it(revision):
 @scene
 async def test_the_level_of_a_session_is_set_once():
     """LG-03, SD-06."""
-    fake, heard = legacy(), []
-    async with connect(fake, on_log=heard.append) as client:
+    fake, received = legacy(), []
+    async with connect(fake, on_log=received.append) as client:
         await client.set_log_level("warning")
         fake.notify("notifications/message", {"level": "error", "data": {"a": 1}, "logger": "db"})
         await client.ping()
-        assert [(each.level, each.data, each.logger) for each in heard] == [("error", {"a": 1}, "db")]
+        assert [(each.level, each.data, each.logger) for each in received] == [("error", {"a": 1}, "db")]
         await client.call_tool("x")
     assert fake.of("logging/setLevel")[0]["level"] == "warning"
     assert PREFIX + "logLevel" not in fake.of("tools/call")[0]["_meta"]
@@ -286,8 +286,8 @@ async def test_on_the_stateless_wire_each_call_carries_its_log_level():
             asked.notify("notifications/message", {"level": "alert", "data": "fire"})
         return text("done")
 
-    fake, heard = FakeServer({"tools/call": answer}), []
-    async with connect(fake, on_log=heard.append) as client:
+    fake, received = FakeServer({"tools/call": answer}), []
+    async with connect(fake, on_log=received.append) as client:
         await client.call_tool("x")
         await client.call_tool("x", log_level="error")
         await client.call_tool("x")
@@ -295,5 +295,5 @@ async def test_on_the_stateless_wire_each_call_carries_its_log_level():
         await client.call_tool("x")
     levels = [params["_meta"].get(PREFIX + "logLevel") for params in fake.of("tools/call")]
     assert levels == [None, "error", None, "debug"]
-    assert [each.data for each in heard] == ["fire", "fire"]
+    assert [each.data for each in received] == ["fire", "fire"]
     assert "logging/setLevel" not in fake.methods

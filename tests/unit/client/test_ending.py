@@ -57,10 +57,10 @@ async def test_open_calls_end_when_the_server_exits(make):
     async with connect(fake, restart=RestartPolicy(when="never")) as client:
         waits = asyncio.ensure_future(client.call_tool("x"))
         await fake.until("tools/call")
-        heard = asyncio.ensure_future(client.call_tool("x"))
+        received = asyncio.ensure_future(client.call_tool("x"))
         await fake.until("tools/call", 2)
         await fake.hang_up()
-        assert (await heard).text == "last words"
+        assert (await received).text == "last words"
         with pytest.raises(ConnectionLost):
             await waits
         with pytest.raises(ConnectionLost):
@@ -71,13 +71,13 @@ async def test_open_calls_end_when_the_server_exits(make):
 @scene
 async def test_a_modern_server_that_exits_once_is_restarted():
     """SD-04, VN-01: on_restart gets the reason, and the fresh process is probed like the first."""
-    fake, told = FakeServer(), []
-    async with connect(fake, restart=AT_ONCE, on_restart=told.append) as client:
+    fake, reported = FakeServer(), []
+    async with connect(fake, restart=AT_ONCE, on_restart=reported.append) as client:
         await client.list_tools()
         await fake.hang_up()
         await fake.until("server/discover", 2)
         assert (await client.call_tool("x")).text == "done"
-        assert client.restarts == len(told) == 1
+        assert client.restarts == len(reported) == 1
     assert [said(life) for life in fake.lives] == [["server/discover", "tools/list"], ["server/discover", "tools/call"]]
 
 

@@ -138,12 +138,12 @@ async def test_stray_output_and_unexpected_responses_do_no_harm(revision):
         asked.answer(text("second"))
         return SILENCE
 
-    told = []
+    reported = []
     fake = FakeServer({"tools/call": answer}, speaks=revision)
-    async with connect(fake, revision=revision, on_stray_output=told.append) as client:
+    async with connect(fake, revision=revision, on_stray_output=reported.append) as client:
         for _ in range(3):
             assert (await client.call_tool("x")).text == "first"
-        assert client.stray_count == len(told) == 15
+        assert client.stray_count == len(reported) == 15
         assert client.stray[0].excerpt == "Starting server..."
         assert "error" not in json.dumps(fake.lines)
 

@@ -31,21 +31,21 @@ async def test_a_method_of_ones_own_gives_plain_python(revision):
 @scene
 async def test_a_notification_of_the_servers_own_gives_plain_python(revision):
     """JR-18, JR-10: also one without params."""
-    fake, heard = FakeServer(speaks=revision), []
+    fake, received = FakeServer(speaks=revision), []
     async with connect(
-        fake, revision=revision, options=ClientOptions(on_notification=lambda *given: heard.append(given))
+        fake, revision=revision, options=ClientOptions(on_notification=lambda *given: received.append(given))
     ) as client:
         fake.notify("own/news", {"a": [1], "b": None})
         fake.notify("own/quiet")
         await client.ping()
-    assert heard == [("own/news", {"a": [1], "b": None}), ("own/quiet", None)]
+    assert received == [("own/news", {"a": [1], "b": None}), ("own/quiet", None)]
 
 
 @scene
 async def test_endless_nesting_affects_only_its_own_request():
     """JR-20: an error for the caller, an entry in the stray output, and the next line is read."""
     deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
-    reported, heard = [], []
+    reported, received = [], []
 
     def answer(asked):
         asked.fake.write(b'{"jsonrpc":"2.0","id":%d,"result":%s}\n' % (asked.id, deep))
@@ -53,7 +53,7 @@ async def test_endless_nesting_affects_only_its_own_request():
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
     fake = FakeServer({"own/deep": answer})
-    async with connect(fake, options=ClientOptions(on_notification=lambda method, _: heard.append(method))) as client:
+    async with connect(fake, options=ClientOptions(on_notification=lambda method, _: received.append(method))) as client:
         with pytest.raises(RemoteProtocolError):
             await client.request("own/deep", timeouts=Timeouts(request=5))
         fake.write(b'{"jsonrpc":"2.0","method":"own/news","params":%s}\n' % deep)
@@ -62,7 +62,7 @@ async def test_endless_nesting_affects_only_its_own_request():
         # A session may let through what only the last step cannot read.
         client._notified("own/news", Raw(deep), 0)
         assert "own/news" in client.stray[-1].what
-    assert heard == reported == []
+    assert received == reported == []
 
 
 @scene

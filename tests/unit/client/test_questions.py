@@ -118,8 +118,8 @@ async def test_the_callback_gets_the_token_limit(era):
         seen.append((question.max_tokens, question.system_prompt, question.params.temperature, question.server.name))
         return "x"
 
-    wishes = {**SAMPLE, "maxTokens": 123, "systemPrompt": "Be brief.", "temperature": 0.5}
-    await answer_of(("sampling/createMessage", wishes), era=era, on_sample=sample)
+    preferences = {**SAMPLE, "maxTokens": 123, "systemPrompt": "Be brief.", "temperature": 0.5}
+    await answer_of(("sampling/createMessage", preferences), era=era, on_sample=sample)
     assert seen == [(123, "Be brief.", 0.5, "fake")]
 
 
@@ -376,15 +376,15 @@ async def test_a_mode_that_was_not_declared_is_refused():
 @scene
 async def test_the_completion_of_an_unknown_url_elicitation_is_ignored():
     """EL-12, JR-10."""
-    fake, heard = legacy(), []
+    fake, received = legacy(), []
     async with connect(
         fake,
         on_elicit_url=dict,
-        options=ClientOptions(on_notification=lambda method, params: heard.append((method, params.elicitation_id))),
+        options=ClientOptions(on_notification=lambda method, params: received.append((method, params.elicitation_id))),
     ) as client:
         fake.notify("notifications/elicitation/complete", {"elicitationId": "unknown"})
         await client.ping()
-    assert heard == [("notifications/elicitation/complete", "unknown")]
+    assert received == [("notifications/elicitation/complete", "unknown")]
     assert fake.methods[-1] == "ping"
 
 

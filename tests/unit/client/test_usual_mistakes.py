@@ -17,7 +17,7 @@ from twopipes.errors import ClientClosed, LocalProtocolError, StartFailed
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 
 
-def told(mistake, kind=LocalProtocolError) -> str:
+def message_of(mistake, kind=LocalProtocolError) -> str:
     """Return the message that the mistake causes."""
     with pytest.raises(kind) as caught:
         mistake()
@@ -40,7 +40,7 @@ def calculator():
 
 def test_a_client_that_was_not_entered(calculator):
     client = connect(calculator)
-    assert told(lambda: client.call_tool("add"), AttributeError) == (
+    assert message_of(lambda: client.call_tool("add"), AttributeError) == (
         "call_tool is not available yet: connect() returns a client after async with connect(...) as client, "
         "or after client = await connect(...)"
     )
@@ -52,7 +52,7 @@ def test_with_in_the_place_of_async_with(calculator):
         with connect(calculator):
             pass
 
-    assert told(mistake, TypeError) == "connect() needs async with; without await, use connect of twopipes.blocking"
+    assert message_of(mistake, TypeError) == "connect() needs async with; without await, use connect of twopipes.blocking"
 
 
 @scene
@@ -67,21 +67,21 @@ async def test_a_client_may_be_awaited_and_entered_in_any_order(calculator):
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/mcp", "https://example.org/mcp", "ws://127.0.0.1:1"])
 def test_a_server_of_the_web(url):
-    assert told(lambda: connect(url)) == (
+    assert message_of(lambda: connect(url)) == (
         f"cannot connect to {url}: twopipes does not support HTTP; give connect() a command, unix:/path or tcp://host:port"
     )
 
 
 @pytest.mark.parametrize("thing", [Server, 7, None, asyncio])
 def test_something_that_cannot_be_connected_to(thing):
-    said = told(lambda: connect(thing))
+    said = message_of(lambda: connect(thing))
     assert said.startswith(
         "connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, got "
     )
 
 
 def resolved(*argv) -> str:
-    return told(ServerCommand(argv).resolve, StartFailed)
+    return message_of(ServerCommand(argv).resolve, StartFailed)
 
 
 def test_a_program_without_its_interpreter(tmp_path, monkeypatch):
@@ -102,13 +102,13 @@ def test_a_whole_command_in_one_text():
     assert "cannot start 'python server.py': not found; pass the command as a list of words: ['python', 'server.py']" in (
         resolved("python server.py")
     )
-    assert told(lambda: ServerCommand("python server.py")) == (
+    assert message_of(lambda: ServerCommand("python server.py")) == (
         "a command must be a list of strings, got 'python server.py'; write ['python', 'server.py']"
     )
 
 
 def test_a_plan_that_is_none():
-    assert told(lambda: ShutdownPlan((2.0,))) == (
+    assert message_of(lambda: ShutdownPlan((2.0,))) == (
         "2.0 is not a step of a ShutdownPlan; twopipes._process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
     )
 
@@ -117,18 +117,21 @@ def test_a_plan_that_is_none():
 
 
 def test_a_number_in_the_place_of_timeouts(calculator):
-    assert told(lambda: connect(calculator, timeouts=5)) == "timeouts= must be a Timeouts object, got 5; write Timeouts(request=5)"
+    assert (
+        message_of(lambda: connect(calculator, timeouts=5))
+        == "timeouts= must be a Timeouts object, got 5; write Timeouts(request=5)"
+    )
     connect(calculator, timeouts=Timeouts(request=5))
 
 
 def test_a_trace_on_stderr(calculator):
-    assert told(lambda: connect(calculator, trace="1")) == (
+    assert message_of(lambda: connect(calculator, trace="1")) == (
         'trace="1" writes a conversation to the stderr of a server; a client needs the name of a file'
     )
 
 
 def test_an_unknown_era(calculator):
-    assert told(lambda: connect(calculator, era="new")) == "era= must be one of auto, legacy, modern, got 'new'"
+    assert message_of(lambda: connect(calculator, era="new")) == "era= must be one of auto, legacy, modern, got 'new'"
 
 
 # Calls
@@ -136,11 +139,11 @@ def test_an_unknown_era(calculator):
 
 def warned(make) -> list[str]:
     """Return the warnings of Python about coroutines that are not awaited."""
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as received:
         warnings.simplefilter("always")
         make()
         gc.collect()
-    return [str(each.message) for each in heard]
+    return [str(each.message) for each in received]
 
 
 @scene
@@ -149,7 +152,7 @@ async def test_a_call_without_await(calculator):
     async with connect(calculator) as client:
 
         def mistake():
-            assert told(lambda: client.call_tool("add").text, AttributeError) == "'coroutine' object has no attribute 'text'"
+            assert message_of(lambda: client.call_tool("add").text, AttributeError) == "'coroutine' object has no attribute 'text'"
 
         assert warned(mistake) == ["coroutine 'Client.call_tool' was never awaited"]
 
@@ -203,9 +206,9 @@ async def test_members_of_other_libraries(calculator):
     async with connect(calculator) as client:
         result = await client.call_tool("add", {"a": 1})
     for name, here in {"data": ".structured", "structuredContent": ".structured", "isError": ".is_error"}.items():
-        said = told(lambda name=name: getattr(result, name), AttributeError)
+        said = message_of(lambda name=name: getattr(result, name), AttributeError)
         assert said == f"'CallResult' object has no attribute {name!r}; use {here}"
-    assert told(lambda: result.colour, AttributeError) == "'CallResult' object has no attribute 'colour'"
+    assert message_of(lambda: result.colour, AttributeError) == "'CallResult' object has no attribute 'colour'"
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -222,8 +225,11 @@ async def test_an_unknown_log_level(revision, calculator):
 @scene
 async def test_a_subscription_to_nothing(calculator):
     async with connect(calculator) as client:
-        assert told(client.subscribe) == ("subscribe() needs tools=True, prompts=True, resource_list=True or resources=[...]")
-        assert told(lambda: client.subscribe(resources="x://a")) == "resources= must be a list of URIs; write resources=['x://a']"
+        assert message_of(client.subscribe) == ("subscribe() needs tools=True, prompts=True, resource_list=True or resources=[...]")
+        assert (
+            message_of(lambda: client.subscribe(resources="x://a"))
+            == "resources= must be a list of URIs; write resources=['x://a']"
+        )
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -266,11 +272,11 @@ def test_a_client_without_await_in_a_running_loop(calculator):
 
 def test_the_same_mistakes_without_await(calculator):
     with blocking.connect(calculator) as client:
-        assert told(client.subscribe).startswith("subscribe() needs tools=True")
-        assert told(lambda: client.call_tool("add", "a=1")).startswith("the arguments of add must be a dict")
-        assert told(lambda: client.subscribe(prompts=True).get(timeout=10)).startswith("the server does not report changes")
-    assert told(lambda: client.call_tool("add"), ClientClosed) == "the client is closed; call connect() to get a new one"
-    assert told(lambda: blocking.connect(calculator, trace="1")).startswith('trace="1"')
+        assert message_of(client.subscribe).startswith("subscribe() needs tools=True")
+        assert message_of(lambda: client.call_tool("add", "a=1")).startswith("the arguments of add must be a dict")
+        assert message_of(lambda: client.subscribe(prompts=True).get(timeout=10)).startswith("the server does not report changes")
+    assert message_of(lambda: client.call_tool("add"), ClientClosed) == "the client is closed; call connect() to get a new one"
+    assert message_of(lambda: blocking.connect(calculator, trace="1")).startswith('trace="1"')
 
 
 @scene
