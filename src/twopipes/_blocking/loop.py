@@ -114,10 +114,6 @@ class Job(Generic[T]):
         raise error.with_traceback(None) if is_expected else error
 
 
-async def _awaited(outcome: Awaitable[Any]) -> Any:
-    return await outcome
-
-
 class ClientLease:
     """Keeps the loop running for one client, from before it is connected until it is closed."""
 
@@ -232,8 +228,12 @@ class LoopThread:
         try:
             outcome = function(*arguments)
             if isinstance(outcome, Awaitable):
+
+                async def wait() -> None:
+                    await outcome
+
                 with suppress(ClientClosed):
-                    self.run(lambda: _awaited(outcome))
+                    self.run(wait)
         except Exception as error:
             self.loop.call_exception_handler({"message": f"a callback of twopipes failed: {function!r}", "exception": error})
 

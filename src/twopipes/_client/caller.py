@@ -74,14 +74,12 @@ class InputRequired:
         Raises:
             LocalProtocolError: An answer is missing.
         """
-        given = {key: self._read(key, answer) for key, answer in (answers or {}).items()}
+        given = dict(answers or {})
+        for key, answer in given.items():
+            if isinstance(answer, Mapping) and isinstance(self.questions.get(key), ElicitRequest):
+                given[key] = ElicitResult("accept", dict(answer))  # as for callbacks, a mapping accepts a form
         self._call.again = (self._pending, self._asking, given)
         return await self._caller.run(self._call)
-
-    def _read(self, key: str, answer: Any) -> Any:
-        """Accept a form if the answer is a mapping, as callbacks do."""
-        asks_user = isinstance(self.questions.get(key), ElicitRequest)
-        return ElicitResult("accept", dict(answer)) if asks_user and isinstance(answer, Mapping) else answer
 
 
 class _Call(Struct):

@@ -103,7 +103,8 @@ class Supervisor:
                     await asyncio.wait([self._owner])  # it still shuts the lost server down
                 if self.is_closing:
                     raise ClientClosed
-                if self._owner is not None and self._owner.done() and self._may_start():
+                is_over = self._owner is not None and self._owner.done()
+                if is_over and self._is_restartable and not self._crashes.is_open(self.loop.time()):  # enough time has passed
                     self._usable = self._new_future()
                     self._start_owner()
                 return await asyncio.shield(self._usable)
@@ -231,10 +232,6 @@ class Supervisor:
         now = self.loop.time()
         delay = self._crashes.crashed(now, uptime)
         return _Decision(delay, self._crashes.why(now) if delay is None else "")
-
-    def _may_start(self) -> bool:
-        """Whether enough time has passed to start a server again that was given up."""
-        return self._is_restartable and not self._crashes.is_open(self.loop.time())
 
     @property
     def _is_restartable(self) -> bool:

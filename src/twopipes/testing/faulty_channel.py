@@ -74,14 +74,11 @@ class FaultyChannel(Channel):
             self._waiter = None
         if self._reading.done() and not self._at_end:
             reading, self._reading = self._reading, None
-            self._take(reading.result())
-
-    def _take(self, chunk: bytes) -> None:
-        if chunk:
-            self._feed("<", chunk)
-        else:
-            self._finish("<")
-            self._at_end = True
+            if chunk := reading.result():
+                self._feed("<", chunk)
+            else:
+                self._finish("<")
+                self._at_end = True
 
     def write(self, data: bytes) -> None:
         """Like the inner channel, with faults; see :meth:`Channel.write`."""
@@ -138,7 +135,10 @@ class FaultyChannel(Channel):
             method = f" {seen.method}" if seen.method and not fault.method else ""
             self._log.event("note", reason=f"{fault}{method}", connection=self._connection)
             if fault.what == "kill":
-                self._die()
+                self._is_dead = self._at_end = True
+                self._drop_held()
+                self._wake()
+                self._kill()
                 return
             crossing = self._plan.crossing(fault, crossing)
             seconds += fault.seconds
@@ -178,12 +178,6 @@ class FaultyChannel(Channel):
             for held in lines:
                 held.timer.cancel()
             lines.clear()
-
-    def _die(self) -> None:
-        self._is_dead = self._at_end = True
-        self._drop_held()
-        self._wake()
-        self._kill()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

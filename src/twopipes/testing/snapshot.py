@@ -75,9 +75,11 @@ def steps_of(conversation: Conversation, volatile: Iterable[str] = (), *, number
     steps: list[Step] = []
     connection = 0
     for item in conversation.items:
-        if isinstance(item, Message | Event) and (number := _number_of(item)) > connection:
-            connection = number
-            steps.append(Step("=", "the server is started again"))
+        if isinstance(item, Message | Event):
+            number = item.connection.number if isinstance(item, Message) else item.connection
+            if number > connection:
+                connection = number
+                steps.append(Step("=", "the server is started again"))
         if isinstance(item, Message):
             for part in item.members or (item,):
                 if part.shape == "request" and part.call is not None:
@@ -88,10 +90,6 @@ def steps_of(conversation: Conversation, volatile: Iterable[str] = (), *, number
         elif isinstance(item, Event) and item.name == "note" and item.reason:
             steps.append(Step("=", item.reason))
     return steps
-
-
-def _number_of(item: Message | Event) -> int:
-    return item.connection.number if isinstance(item, Message) else item.connection
 
 
 def _normalised(message: Message, numbers: dict[int, int], ignoring: Ignoring) -> str:

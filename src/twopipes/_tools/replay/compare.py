@@ -81,40 +81,32 @@ def _about(kind: FindingKind, call: Call, *, found: list[Difference] | None = No
     return Finding(kind=kind, subject=name_of(call), method=call.method, id=call.id, differences=tuple(found or ()), reason=reason)
 
 
-def _ignoring(replay: Replay, method: str) -> Ignoring:
-    if method == "server/discover":
-        return replay.ignoring
-    return Ignoring([*replay.ignored, SERVER_INFO], blanked=replay.recorded.header.redacted)
-
-
 def _compare_response(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:
     if is_not_compared(call):
         return
     if call.answer is None:
         if live.answer is not None and not (call.method == LISTEN and live.answer.shape == "result"):
-            yield _about(
-                "additional answer", call, found=[Difference(*_only(live.answer))], reason="it has no response in the recording"
-            )
+            yield _about("additional answer", call, found=[_only(live.answer)], reason="it has no response in the recording")
         return
     if live.answer is None:
         yield _about("no answer", call, reason="it has a response in the recording")
         return
     recorded, received = _value(call.answer), _value(live.answer)
     _rename_questions(recorded, received, replay.ignoring)
-    found = differences(recorded, received, _ignoring(replay, call.method))
-    if found:
+    ignoring = replay.ignoring
+    if call.method != "server/discover":
+        ignoring = Ignoring([*replay.ignored, SERVER_INFO], blanked=replay.recorded.header.redacted)
+    if found := differences(recorded, received, ignoring):
         yield _about("answer differs", call, found=found)
 
 
 def _value(answer: Message) -> dict[str, Any]:
-    if answer.shape == "error":
-        return {"error": answer.error}
-    return {"result": answer.result}
+    return {"error": answer.error} if answer.shape == "error" else {"result": answer.result}
 
 
-def _only(answer: Message) -> tuple[str, Any, Any]:
+def _only(answer: Message) -> Difference:
     ((path, value),) = _value(answer).items()
-    return path, UNSET, value
+    return Difference(path, live=value)
 
 
 def _rename_questions(recorded: dict[str, Any], live: dict[str, Any], ignoring: Ignoring) -> None:
@@ -152,9 +144,13 @@ def _sets(
             found = [Difference("params", recorded=params) for params in missing]
             found += [Difference("params", live=params) for params in additional]
         if found:
-            subject = f"{method}{of}"
-            request_id = UNSET if call is None else call.id
-            yield Finding(kind="notifications differ", subject=subject, method=method, id=request_id, differences=tuple(found))
+            yield Finding(
+                kind="notifications differ",
+                subject=f"{method}{of}",
+                method=method,
+                id=UNSET if call is None else call.id,
+                differences=tuple(found),
+            )
 
 
 def _params(message: Message) -> Any:
@@ -172,19 +168,14 @@ def _compare_questions(replay: Replay) -> Iterator[Finding]:
             continue
         live = replay.partners.get(call)
         if live is None:
-            if not _is_after_the_end(replay, call):
+            # The recorded server may have sent it after the point where this conversation ended.
+            if replay.sent >= len(replay.lines) or call.request.index <= replay.lines[replay.sent].index:
                 yield _about("no question", call, reason="the recorded server sent it")
             continue
-        found = differences(_params(call.request), _params(live.request), replay.ignoring, ("params",))
-        if found:
+        if found := differences(_params(call.request), _params(live.request), replay.ignoring, ("params",)):
             yield _about("question differs", call, found=found)
     for asked in replay.additional:
         yield _about("additional question", asked, found=[Difference("params", UNSET, _params(asked.request))])
-
-
-def _is_after_the_end(replay: Replay, call: Call) -> bool:
-    """Whether the recorded server sent it after the point where this conversation ended."""
-    return replay.sent < len(replay.lines) and call.request.index > replay.lines[replay.sent].index
 
 
 def _extra_responses(replay: Replay) -> Iterator[Finding]:
@@ -195,17 +186,16 @@ def _extra_responses(replay: Replay) -> Iterator[Finding]:
         )
         known = len(recorded.further_answers) if recorded is not None else 0
         for answer in live.further_answers[known:]:
-            yield _about("additional answer", live, found=[Difference(*_only(answer))], reason="it already had a response")
+            yield _about("additional answer", live, found=[_only(answer)], reason="it already had a response")
     ours = [_value(message) for message in replay.recorded.messages if _is_orphan_response(message, replay)]
     theirs = [message for message in replay.live.messages if _is_orphan_response(message, None)]
     missing, additional = unmatched(ours, [_value(message) for message in theirs], replay.ignoring, "")
     subject = "a response without a request"
     for value in missing if not replay.was_cut_short else []:
-        ((path, member),) = value.items()
-        yield Finding(kind="no answer", subject=subject, differences=(Difference(path, member, UNSET),))
+        yield Finding(kind="no answer", subject=subject, differences=tuple(Difference(*item) for item in value.items()))
     for value in additional:
-        ((path, member),) = value.items()
-        yield Finding(kind="additional answer", subject=subject, differences=(Difference(path, UNSET, member),))
+        found = tuple(Difference(path, live=member) for path, member in value.items())
+        yield Finding(kind="additional answer", subject=subject, differences=found)
 
 
 def _is_orphan_response(message: Message, replay: Replay | None) -> bool:

@@ -225,7 +225,9 @@ class Replay:
                 changed = {**part.value, "params": {**params, "progressToken": self._tokens[token]}}
         if isinstance(changed, str):
             self.not_sent[part] = changed
-            self._stop_expecting(part.call)
+            for expected in self.expected:
+                if part.call is not None and expected.call is part.call and expected.state == "awaited":
+                    expected.state = "off"
             return None
         return part.data if changed is None else json.encode(changed)
 
@@ -236,7 +238,8 @@ class Replay:
         live = self.partners.get(part.call)
         if live is None:
             return f"the live server did not ask {part.call.method}"
-        return None if _same_id(live.id, part.id) else {**part.value, "id": live.id}
+        is_same = type(live.id) is type(part.id) and live.id == part.id  # JR-06
+        return None if is_same else {**part.value, "id": live.id}
 
     def _with_live_state(self, part: Message, params: Any, call: Call) -> Any:
         """Return the next round of a call, with the state and the question keys of the live server (MR-05, MR-07)."""
@@ -262,11 +265,6 @@ class Replay:
         if live is None:
             return "the live server has no such page"
         return None if live == params["cursor"] else {**part.value, "params": {**params, "cursor": live}}
-
-    def _stop_expecting(self, call: Call | None) -> None:
-        for expected in self.expected:
-            if call is not None and expected.call is call and expected.state == "awaited":
-                expected.state = "off"
 
     # Receiving
 
@@ -322,7 +320,8 @@ class Replay:
             self._reply(asked, {"result": {}})
             return
         params = asked.request.params
-        waiting = [each for each in self._open_questions() if each.message.method == asked.method]
+        questions = (each for each in self.expected if each.kind == "question" and each.state == "awaited")
+        waiting = [each for each in questions if each.message.method == asked.method]
         equal = (each for each in waiting if not differences(each.message.params, params, self.ignoring, ("params",)))
         expected = next(equal, waiting[0] if waiting else None)
         if expected is None or expected.call is None:
@@ -334,9 +333,6 @@ class Replay:
         recorded = expected.message.meta.get("progressToken")
         if isinstance(recorded, str | int) and "progressToken" in asked.request.meta:
             self._tokens[recorded] = asked.request.meta["progressToken"]
-
-    def _open_questions(self) -> Iterator[Expected]:
-        return (each for each in self.expected if each.kind == "question" and each.state == "awaited")
 
     def _reply(self, asked: Call, answer: dict[str, Any]) -> None:
         data = json.encode({"jsonrpc": "2.0", "id": asked.id, **answer})
@@ -366,7 +362,3 @@ def name_of(call: Call) -> str:
         next((params[key] for key in ("name", "uri") if isinstance(params.get(key), str)), "") if isinstance(params, dict) else ""
     )
     return f"{call.method}{' ' if named else ''}{named} (id {json.encode(call.id).decode()})"
-
-
-def _same_id(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)  # JR-06

@@ -67,7 +67,8 @@ def page_of(data: PageData) -> Iterator[str]:
     style = _part("page.css")
     script = "\n".join(_part(name) for name in _SCRIPTS)
     fixed = {
-        "POLICY": _policy(script, style),
+        "POLICY": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'; object-src 'none'",
         "TITLE": escape_markup(f"{data.name} · twopipes"),
         "STYLE": style,
         "SCRIPT": script,
@@ -84,13 +85,6 @@ def page_of(data: PageData) -> Iterator[str]:
 
 def _part(name: str) -> str:
     return (files("twopipes._tools.view") / "page" / name).read_text(encoding="utf-8")
-
-
-def _policy(script: str, style: str) -> str:
-    return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'; object-src 'none'"
-    )
 
 
 def _hash(text: str) -> str:

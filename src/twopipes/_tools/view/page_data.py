@@ -116,7 +116,11 @@ class _Rows:
         for item in conversation.items:
             if not isinstance(item, Damage):
                 at = item.at
-            self._add(item, at)
+            if isinstance(item, Message) and item.members:
+                self._add_batch(item)
+            else:
+                self.number_of[id(item)] = len(self.rows)
+                self.rows.append(self._row(item, at))
 
     def call(self, call: Call) -> PageCall:
         """Return a call with row numbers."""
@@ -132,13 +136,6 @@ class _Rows:
             rounds=[each.number for each in call.rounds] or None,
         )
 
-    def _add(self, item: Item, at: float) -> None:
-        if isinstance(item, Message) and item.members:
-            self._add_batch(item)
-            return
-        self.number_of[id(item)] = len(self.rows)
-        self.rows.append(self._row(item, at))
-
     def _row(self, item: Item, at: float) -> PageRow:
         if isinstance(item, Message):
             row = _message_row(item)
@@ -153,7 +150,10 @@ class _Rows:
             row = PageRow(at=at, kind="event", summary=event_text(item), side="client" if item.stream == ">" else "server")
             row.connection = self._number_at(item.connection, at)
             return row
-        _put(row, item.data)
+        try:
+            row.text = item.data.decode()
+        except UnicodeDecodeError:
+            row.base64 = b64encode(item.data).decode()
         return row
 
     def _add_batch(self, batch: Message) -> None:
@@ -202,13 +202,6 @@ def _message_row(message: Message) -> PageRow:
     return row
 
 
-def _put(row: PageRow, data: bytes) -> None:
-    try:
-        row.text = data.decode()
-    except UnicodeDecodeError:
-        row.base64 = b64encode(data).decode()
-
-
 def _units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
@@ -218,28 +211,20 @@ def _units(text: str) -> int:
 
 def _facts(conversation: Conversation) -> list[str]:
     """Return the facts at the top of the page."""
-    header = conversation.header
-    found: list[str] = []
-    connections = conversation.connections
-    eras = dict.fromkeys(f"{connection.revision}, {ERAS[connection.era]}" for connection in connections if connection.era)
-    found.extend(eras or ["no revision negotiated"])
-    command = " ".join(header.argv) or header.target
-    if command:
-        found.append(command)
-    found.append(f"{conversation.last_at:.1f} s")
-    return found
+    eras = dict.fromkeys(f"{each.revision}, {ERAS[each.era]}" for each in conversation.connections if each.era)
+    command = " ".join(conversation.header.argv) or conversation.header.target
+    return [*(eras or ["no revision negotiated"]), *filter(None, [command]), f"{conversation.last_at:.1f} s"]
 
 
 def _about(conversation: Conversation) -> list[tuple[str, str]]:
     header: Header = conversation.header
-    recorder = " ".join(filter(None, [header.recorder, header.recorder_version]))
     facts = {
         "Command": " ".join(header.argv),
         "Target": header.target,
         "Folder": header.cwd,
         "Started": header.started,
         "Duration": f"{conversation.last_at:.3f} s",
-        "Recorded by": recorder,
+        "Recorded by": " ".join(filter(None, [header.recorder, header.recorder_version])),
         "Platform": header.platform,
         "Environment": ", ".join(header.environment),
         "Redacted": ", ".join(header.redacted),
@@ -272,18 +257,15 @@ def _connection_names(conversation: Conversation) -> Iterable[str]:
 def _names(connection: RecordedConnection) -> tuple[str, str]:
     """Return the names of client and server, if the recording shows them."""
     client = server = ""
-    for call in _introductions(connection):
+    for call in connection.calls[:5]:  # the first calls of the client contain the names
+        if call.direction == "<":
+            continue
         params = call.request.params
         result = call.answer.result if call.answer is not None else UNSET
         named = _member(params, "clientInfo") or call.request.meta.get(META_CLIENT_INFO)
         client = client or _name(named)
         server = server or _name(_member(result, "serverInfo") or _member(_member(result, "_meta"), META_SERVER_INFO))
     return client, server
-
-
-def _introductions(connection: RecordedConnection) -> Iterable[Call]:
-    """Return the first calls of the client, which contain the names."""
-    return [call for call in connection.calls[:5] if call.direction == ">"]
 
 
 def _member(value: Any, name: str) -> Any:

@@ -159,7 +159,8 @@ class Renderer:
                 yield from self._message(item, findings)
             case Line():
                 if self._choice.is_everything:
-                    yield from self._stderr(item)
+                    text = item.text if item.is_whole else f"{item.text} (no newline)"
+                    yield self._row(item.at, item.connection, Piece("!", "yellow"), [Piece(text.rstrip("\r"), "yellow")])
             case Event():
                 if self._choice.is_everything or (self._choice.errors and item.name == "lost"):
                     yield self._row(
@@ -287,21 +288,18 @@ class Renderer:
         joint = "├"
         if message is call.request:
             if call is first:
-                joint = "╶" if self._never_ends(call) else "┌"
+                # A call to which nothing else belongs needs no rail.
+                is_alone = call.answer is None and not (call.progress or call.cancels or call.notifications)
+                joint = "╶" if is_alone and self._conversation.is_finished else "┌"
                 own = self._rails.open(call) if joint == "┌" else None
         elif self._is_last(message, call):
             joint = "└"
         yield from self._line(message, findings, own, joint, ends=first if joint == "└" else None)
 
-    def _never_ends(self, call: Call) -> bool:
-        """Whether nothing else belongs to the call, so that it needs no rail."""
-        lone = call.answer is None and not (call.progress or call.cancels or call.notifications)
-        return self._conversation.is_finished and lone
-
     def _is_last(self, message: Message, call: Call) -> bool:
         is_finished = self._conversation.is_finished
         if message is call.answer:
-            return not call.asks_back or (is_finished and bool(call.rounds) is False) or (is_finished and call.rounds[-1] is call)
+            return not call.asks_back or (is_finished and (not call.rounds or call.rounds[-1] is call))
         if message.method == "notifications/cancelled" and call.answer is None:
             return not is_finished or message is call.cancels[-1]
         if not is_finished or call.answer is not None or call.cancels:
@@ -329,7 +327,8 @@ class Renderer:
                 took = message.at - call.first_round.request.at
                 end += [Piece(f"  ({duration(took)} in {len(call.rounds)} rounds)", "dim")]
         elif call is not None and message is call.request and self._conversation.is_finished and call.is_hanging:
-            end += [Piece("  "), Piece(_why_hanging(call), "bold yellow")]
+            closer = _closed_by(call)
+            end += [Piece("  no response" + (f": {closer} disconnected" if closer is not None else ""), "bold yellow")]
         yield self._row(message.at, message.connection.number, arrow(message), message_pieces(message), end, own=own, joint=joint)
         if ends is not None:
             self._rails.close(ends)
@@ -365,10 +364,6 @@ class Renderer:
 
     def _under(self) -> Rendered:
         return [Piece(" " * _TIME), *self._rails.drawn(), Piece("   ")]
-
-    def _stderr(self, line: Line) -> Iterator[Rendered]:
-        text = line.text if line.is_whole else f"{line.text} (no newline)"
-        yield self._row(line.at, line.connection, Piece("!", "yellow"), [Piece(text.rstrip("\r"), "yellow")])
 
     def _row(
         self,
@@ -419,11 +414,6 @@ def _closed_by(call: Call) -> str | None:
     if call.state != "lost":
         return None
     return "the client" if call.connection.ended_streams[:1] == [">"] else "the server"
-
-
-def _why_hanging(call: Call) -> str:
-    closer = _closed_by(call)
-    return f"no response: {closer} disconnected" if closer is not None else "no response"
 
 
 def _took(call: Call, conversation: Conversation) -> float:
