@@ -40,21 +40,13 @@ class Exchange(Struct, frozen=True, eq=False):
 
 
 class Reply(Struct, frozen=True, eq=False, kw_only=True):
-    """The answer of a client to one question.
+    """The answer of a client to one question."""
 
-    Attributes:
-        method: The method of the question.
-        params: The params of the question.
-        result: The result; ``None`` for an error and for no answer.
-        error: The error, in a session.
-        about: The lines to quote; ``None`` if there was no answer.
-    """
-
-    method: str
-    params: Any
-    result: Any = None
-    error: Any = None
-    about: Exchange | None = None
+    method: str  # of the question
+    params: Any  # of the question
+    result: Any = None  # None for an error and for no answer
+    error: Any = None  # in a session
+    about: Exchange | None = None  # the lines to quote; None if there was no answer
 
     @property
     def code(self) -> Any:
@@ -77,13 +69,6 @@ class AskingTool:
         name: The name of the tool.
         *rounds: The rounds of questions, in order.
         undeclared: Whether to ask for capabilities that the client did not declare.
-
-    Attributes:
-        calls: The calls that are not retries.
-        retries: The calls with answers or a state, in order.
-        replies: The answers, by the key of the question.
-        asked: The questions of each round, in order.
-        stop: Called before each further round; the tool returns once it is true.
     """
 
     def __init__(self, fake: FakeServer, name: str, *rounds: Round, undeclared: bool = False) -> None:
@@ -91,11 +76,11 @@ class AskingTool:
         self.name = name
         self.rounds: Sequence[Round] = rounds
         self.undeclared = undeclared
-        self.calls: list[ClientMessage] = []
-        self.retries: list[ClientMessage] = []
-        self.replies: dict[str, Reply] = {}
-        self.asked: list[Questions] = []
-        self.stop: Callable[[], bool] = lambda: False
+        self.calls: list[ClientMessage] = []  # those that are not retries
+        self.retries: list[ClientMessage] = []  # the calls with answers or a state, in order
+        self.replies: dict[str, Reply] = {}  # by the key of the question
+        self.asked: list[Questions] = []  # the questions of each round, in order
+        self.stop: Callable[[], bool] = lambda: False  # called before each further round; the tool returns once it is true
         self._why_not = ""
         self._questions_of: dict[int, bytes] = {}  # the line with the question, by the number of the client's line that answers it
         fake.add_tool(name, self._play)
@@ -158,83 +143,68 @@ class AskingTool:
         if asked is not None:
             self._questions_of[message.number] = asked
 
-    def _questions(self, number: int, message: ClientMessage) -> Questions:
+    def _questions(self, number: int, message: ClientMessage) -> Questions | None:
+        """Return the questions of a round; ``None`` if there are some, and the client declares none of them."""
+        declared = message.connection.client_capabilities
         wanted = self.rounds[number].questions
-        found = wanted(message.connection.client_capabilities) if callable(wanted) else wanted
-        return {
-            key: each for key, each in found.items() if self.undeclared or declares(message.connection.client_capabilities, *each)
-        }
+        every = wanted(declared) if callable(wanted) else wanted
+        found = {key: each for key, each in every.items() if self.undeclared or declares(declared, *each)}
+        if every and not found:
+            self._why_not = "the client did not declare what it would be asked for"
+            return None
+        return found
 
     async def _play(self, message: ClientMessage) -> Any:
         return self._play_a_round(message) if message.is_modern else await self._play_a_session(message)
 
     def _play_a_round(self, message: ClientMessage) -> Any:
+        number = 0
         if message.params.keys() & {"inputResponses", "requestState"}:
-            self.retries.append(message)
-            self._note_question(message, b'"input_required"')
+            self._take_retry(message)
             number = len(self.retries)
-            brought = members(message.params.get("inputResponses"))
-            for key in self.asked[-1] if self.asked else ():
-                if key in brought:
-                    method, params = self.asked[-1][key]
-                    self.replies[key] = Reply(method=method, params=params, result=brought[key], about=self.about(message))
         else:
             self.calls.append(message)
-            number = 0
-            if len(self.calls) > _MOST_CALLS:
-                return text("Enough.")
-        if number >= len(self.rounds) or self.stop():
+        if len(self.calls) > _MOST_CALLS or number >= len(self.rounds) or self.stop():
             return text("Done.")
-        questions = self._questions(number, message)
-        state = self.rounds[number].state
-        if not questions and (self._was_to_ask(number, message) or state is None):
-            self._why_not = "the client did not declare what it would be asked for"
+        questions, state = self._questions(number, message), self.rounds[number].state
+        if questions is None or (not questions and state is None):
             return text("Nothing to ask.")
         self.asked.append(questions)
         for key, (method, params) in questions.items():
             self.replies.setdefault(key, Reply(method=method, params=params))
-        asked = {key: _entry(method, params) for key, (method, params) in questions.items()}
-        return {
-            "resultType": "input_required",
-            **({"inputRequests": asked} if asked else {}),
-            **({} if state is None else {"requestState": state}),
-        }
+        asked = {key: {"method": method, **_if("params", params)} for key, (method, params) in questions.items()}
+        return {"resultType": "input_required", **_if("inputRequests", asked or None), **_if("requestState", state)}
 
-    def _was_to_ask(self, number: int, message: ClientMessage) -> bool:
-        wanted = self.rounds[number].questions
-        return bool(wanted(message.connection.client_capabilities) if callable(wanted) else wanted)
+    def _take_retry(self, message: ClientMessage) -> None:
+        self.retries.append(message)
+        self._note_question(message, b'"input_required"')
+        answers = members(message.params.get("inputResponses"))
+        for key, (method, params) in self.asked[-1].items() if self.asked else ():
+            if key in answers:
+                self.replies[key] = Reply(method=method, params=params, result=answers[key], about=self.about(message))
 
     async def _play_a_session(self, message: ClientMessage) -> Any:
         self.calls.append(message)
         for number in range(len(self.rounds)):
-            questions = self._questions(number, message)
-            if not questions:
-                self._why_not = "the client did not declare what it would be asked for"
-                continue
-            self.asked.append(questions)
+            questions = self._questions(number, message) or {}
+            self.asked += [questions] if questions else []
             for key, (method, params) in questions.items():
+                self.replies[key] = Reply(method=method, params=params)
                 response = await self.fake.ask(method, params)
-                if response is None:
-                    self.replies[key] = Reply(method=method, params=params)
-                    continue
-                self._note_question(response, f'"{method}"'.encode())
-                self.replies[key] = Reply(
-                    method=method,
-                    params=params,
-                    result=response.members.get("result"),
-                    error=response.members.get("error"),
-                    about=self.about(response),
-                )
+                if response is not None:
+                    self._note_question(response, f'"{method}"'.encode())
+                    outcome = {name: response.members.get(name) for name in ("result", "error")}
+                    self.replies[key] = Reply(method=method, params=params, about=self.about(response), **outcome)
         return text("Done.")
 
 
-def _entry(method: str, params: Any) -> dict[str, Any]:
-    return {"method": method, **({} if params is None else {"params": params})}
+def _if(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}
 
 
 def form(message: str, fields: Mapping[str, Any], *, required: Sequence[str] = (), **more: Any) -> tuple[str, dict[str, Any]]:
     """Return a form question to the user."""
-    schema = {"type": "object", "properties": dict(fields), **({"required": list(required)} if required else {})}
+    schema = {"type": "object", "properties": dict(fields), **_if("required", list(required) or None)}
     return ELICIT, {"message": message, "requestedSchema": schema, **more}
 
 

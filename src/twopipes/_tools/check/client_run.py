@@ -7,6 +7,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from twopipes._channels.base import Channel
@@ -82,12 +83,8 @@ class CommandDriver(Driver):
         Raises:
             StartFailed: The client cannot be started.
         """
-
-        async def serve(relayed: RelayedChannel) -> None:
-            await serve_relayed(fake, relayed)
-
-        async with listen_for_relays(serve) as listener:
-            words = filled_in(self.words, listener.command(fake.scenario.relay))
+        async with listen_for_relays(partial(serve_relayed, fake)) as command:
+            words = filled_in(self.words, [*command, *fake.scenario.relay])
             child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
             try:
                 with suppress(TimeoutError, ChannelBroken, ChannelClosed):
@@ -129,11 +126,7 @@ class Launcher:
 
 
 class InProcessDriver(Driver):
-    """A client in this process.
-
-    Args:
-        tour: A function that connects to the server it is given, and uses it.
-    """
+    """A client in this process: a function that connects to the server it is given, and uses it."""
 
     has_processes = False
 
@@ -154,14 +147,11 @@ class InProcessDriver(Driver):
 
 
 class PersonDriver(Driver):
-    """A host that a person configures: shows the command, and waits until the host has connected and disconnected.
+    """A host that a person configures: shows the command, and waits until the host has connected and disconnected."""
 
-    Args:
-        show: Called with the words of the command of the fake server.
-    """
+    description = "a host"
 
     def __init__(self, show: Callable[[list[str]], object]) -> None:
-        self.description = "a host"
         self._show = show
 
     async def drive(self, fake: FakeServer) -> None:
@@ -173,21 +163,16 @@ class PersonDriver(Driver):
             fake.left_at = fake.now()
             gone.set()
 
-        async with listen_for_relays(serve) as listener:
-            self._show(listener.command(fake.scenario.relay))
+        async with listen_for_relays(serve) as command:
+            self._show([*command, *fake.scenario.relay])
             await gone.wait()
             await fake.end()
 
 
 def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
     """Return the words of the client's command, with ``{server}`` replaced."""
-    found: list[str] = []
-    for word in words:
-        if word == PLACEHOLDER:
-            found += command
-        else:
-            found.append(word.replace(PLACEHOLDER, shlex.join(command)))
-    return found
+    quoted = shlex.join(command)
+    return [each for word in words for each in (command if word == PLACEHOLDER else [word.replace(PLACEHOLDER, quoted)])]
 
 
 def plain(revision: str) -> Scenario:
@@ -199,30 +184,23 @@ def plain(revision: str) -> Scenario:
     return Scenario(name=f"healthy-{revision}", section="", rules=(), body=wait)
 
 
-async def run_scenario(
-    scenario: Scenario,
-    revision: str,
-    driver: Driver,
-    *,
-    timeouts: ScenarioTimeouts,
-    baselines: Mapping[str, Baseline] | None = None,
-) -> FakeServer:
-    """Run one scenario with one client, and return the fake server with all verdicts.
+async def run_scenario(driver: Driver, fake: FakeServer) -> None:
+    """Run one scenario with one client; the fake server has all verdicts then.
 
     Raises:
         StartFailed: The client cannot be started.
     """
-    fake = FakeServer(scenario, revision, timeouts=timeouts, baselines=baselines)
+    scenario = fake.scenario
     if scenario.needs_process and not driver.has_processes:
         fake.skip_the_rest("it needs a client that launches a process")
-        return fake
+        return
     playing = asyncio.create_task(scenario.body(fake))
     # Run the scenario up to its first wait before the client starts, so that the client sees its changes.
     await asyncio.sleep(0)
     reason = "the scenario found nothing to judge the rule by"
     try:
         await driver.drive(fake)
-        await asyncio.wait([playing], timeout=timeouts.client)
+        await asyncio.wait([playing], timeout=fake.timeouts.client)
     finally:
         playing.cancel()
         with suppress(asyncio.CancelledError):
@@ -235,7 +213,6 @@ async def run_scenario(
             except Exception as error:
                 reason = defect(error)
     fake.skip_the_rest(reason)
-    return fake
 
 
 async def check_client(
@@ -277,7 +254,8 @@ async def check_client(
         async with room:
             if on_progress is not None:
                 on_progress(f"{scenario.name} in {revision}")
-            fake = await run_scenario(scenario, revision, driver, timeouts=timeouts, baselines=baselines)
+            fake = FakeServer(scenario, revision, timeouts=timeouts, baselines=baselines)
+            await run_scenario(driver, fake)
         if on_run is not None:
             on_run(fake)
         if scenario.judged and revision in revisions:
@@ -344,7 +322,8 @@ async def check_one(
             raise LocalProtocolError(f"the scenario {name!r} does not apply to {', '.join(revisions)}")
         scenario, revision = found, tried[-1]
     timeouts = timeouts or ScenarioTimeouts(client=_A_DAY, stimulus=_A_DAY)
-    fake = await run_scenario(scenario, revision, driver, timeouts=timeouts)
+    fake = FakeServer(scenario, revision, timeouts=timeouts)
+    await run_scenario(driver, fake)
     if on_run is not None:
         on_run(fake)
     outcome = CheckResult(peer=driver.description, side="client")

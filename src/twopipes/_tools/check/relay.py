@@ -7,7 +7,7 @@ import secrets
 import struct
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -16,41 +16,29 @@ from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes.errors import ChannelBroken, ChannelClosed
 
 _HEAD = struct.Struct(">cI")
-_MODULE = "twopipes._tools.check.relay_process"
 
 
 class RelayedChannel(Channel):
-    """The pipes of a relay process, as a channel.
-
-    Attributes:
-        pid: The pid of the relay process, after :meth:`hello`.
-        saw_end: Whether the process saw the end of its input before it was ended.
-        on_event: Called with the kind and the data of frames that are not bytes of the wire: ``S`` for a signal, ``G`` for a
-            grandchild.
-    """
+    """The pipes of a relay process, as a channel."""
 
     def __init__(self, inner: Channel) -> None:
         self._inner = inner
         self._rest = b""
         self._ended = False
-        self.pid: int | None = None
-        self.saw_end = False
+        self.pid: int | None = None  # of the relay process, after hello()
         self.word = ""
+        self.saw_end = False  # whether the process saw the end of its input before it was ended
+        # Called with the kind and the data of frames that are not bytes of the wire: S for a signal, G for a grandchild.
         self.on_event: Callable[[str, str], object] = lambda _kind, _data: None
 
     async def hello(self) -> None:
         """Wait until the process has identified itself."""
-        while self.pid is None and not self._ended:
-            frame = await self._frame()
-            if frame is not None:
-                self._note(*frame)
+        while self.pid is None and (frame := await self._frame()) is not None:
+            self._note(*frame)
 
     async def read(self) -> bytes:
         """Return what the client wrote; empty at the end."""
-        while not self._ended:
-            frame = await self._frame()
-            if frame is None:
-                break
+        while not self._ended and (frame := await self._frame()) is not None:
             kind, data = frame
             if kind == b"D":
                 return data
@@ -133,20 +121,9 @@ class RelayedChannel(Channel):
         return f"the fake server (process {self.pid})"
 
 
-class RelayListener:
-    """An address that relay processes connect to, and the command that starts one."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def command(self, options: Sequence[str] = ()) -> list[str]:
-        """Return the command that a client has to launch."""
-        return [sys.executable, "-m", _MODULE, self.address, *options]
-
-
 @asynccontextmanager
-async def listen_for_relays(serve: Callable[[RelayedChannel], Awaitable[None]]) -> AsyncIterator[RelayListener]:
-    """Listen for relay processes. ``serve`` is awaited for each, in its own task."""
+async def listen_for_relays(serve: Callable[[RelayedChannel], Awaitable[None]]) -> AsyncIterator[list[str]]:
+    """Listen for relay processes, and yield the command that starts one. ``serve`` is awaited for each, in its own task."""
     word = secrets.token_hex(16)
 
     async def connected(channel: Channel) -> None:
@@ -164,7 +141,7 @@ async def listen_for_relays(serve: Callable[[RelayedChannel], Awaitable[None]]) 
             listener = await listen_unix(path, connected)
             address = f"unix:{path}"
         try:
-            yield RelayListener(address)
+            yield [sys.executable, "-m", "twopipes._tools.check.relay_process", address]
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(5):
