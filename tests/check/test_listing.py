@@ -3,8 +3,7 @@
 import json
 
 from twopipes._rules.table import RULES, SECTIONS
-from twopipes._tools.check.explain import explained
-from twopipes._tools.check.rule_pages import judges_of, listed
+from twopipes._tools.check.rule_pages import explained, judges_of, listed
 
 
 def test_the_sections_are_in_reading_order():

@@ -91,44 +91,28 @@ class AskingTool:
         return self.rounds[0].state
 
     def reply(self, key: str) -> Reply:
-        """Return the answer to a question, after the client has exited.
-
-        Raises:
-            Skip: The question was not asked.
-        """
+        """Return the answer to a question, after the client has exited; raise Skip if it was not asked."""
         self.require()
         if key not in self.replies:
             raise Skip(f"the client was not asked for {key!r}, which it did not declare")
         return self.replies[key]
 
     def answered(self, key: str) -> Reply:
-        """Return the answer to a question, if it is a result.
-
-        Raises:
-            Skip: There is no result.
-        """
+        """Return the answer to a question; raise Skip if it is not a result."""
         reply = self.reply(key)
         if not isinstance(reply.result, dict):
             raise Skip(f"the client answered {reply.method} with {reply.summary}, not with a result")
         return reply
 
     def require(self) -> None:
-        """Check that something was asked.
-
-        Raises:
-            Skip: The client did not call the tool, or cannot be asked.
-        """
+        """Raise Skip if nothing was asked: the client did not call the tool, or cannot be asked."""
         if not self.calls:
             raise Skip(f"the client did not call the tool {self.name!r}, which asks")
         if not self.asked:
             raise Skip(self._why_not or "the client was not asked")
 
     def retry(self, number: int = 0) -> ClientMessage:
-        """Return a retry by its index.
-
-        Raises:
-            Skip: The client did not send it.
-        """
+        """Return a retry by its index; raise Skip if the client did not send it."""
         self.require()
         if number >= len(self.retries):
             raise Skip("the client did not send the call again")

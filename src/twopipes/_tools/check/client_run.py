@@ -78,11 +78,7 @@ class CommandDriver(Driver):
         self._cwd = cwd
 
     async def drive(self, fake: FakeServer) -> None:
-        """Start the client, and end it if it does not exit in time.
-
-        Raises:
-            StartFailed: The client cannot be started.
-        """
+        """Start the client, and end it if it does not exit in time."""
         async with listen_for_relays(partial(serve_relayed, fake)) as command:
             words = filled_in(self.words, [*command, *fake.scenario.relay])
             child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
@@ -185,11 +181,7 @@ def plain(revision: str) -> Scenario:
 
 
 async def run_scenario(driver: Driver, fake: FakeServer) -> None:
-    """Run one scenario with one client; the fake server has all verdicts then.
-
-    Raises:
-        StartFailed: The client cannot be started.
-    """
+    """Run one scenario with one client. The fake server has all verdicts then."""
     scenario = fake.scenario
     if scenario.needs_process and not driver.has_processes:
         fake.skip_the_rest("it needs a client that launches a process")

@@ -234,21 +234,13 @@ class LiveConversation(Transcript, Waiter):
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None, **options: Any
     ) -> Response:
-        """Send a request and return the response, a result or an error. See :meth:`message` for the options.
-
-        Raises:
-            NoResponse: There was no response in time.
-        """
+        """Send a request and return the response, or raise NoResponse. See :meth:`message` for the options."""
         built = self.message(method, params, **options)
         self.send(built)
         return await self.response_to(built["id"], within=within, what=method)
 
     async def response_to(self, request_id: Any, *, within: float | None = None, what: str = "the request") -> Response:
-        """Return the response to a request that was sent before.
-
-        Raises:
-            NoResponse: There was no response in time.
-        """
+        """Return the response to a request that was sent before, or raise NoResponse."""
         if within is None:
             within = max(self.timeouts.start, self.timeouts.response) if self.first_response_at is None else self.timeouts.response
         found = await self.awaited(request_id, within)
@@ -374,11 +366,7 @@ class LiveConversation(Transcript, Waiter):
     # Opening and closing
 
     async def open(self, revision: str, client_capabilities: Mapping[str, Any] | None = None) -> Response:
-        """Open the conversation in a revision, with a handshake or with ``server/discover``.
-
-        Raises:
-            CannotOpen: The server does not speak the revision, or does not respond.
-        """
+        """Open the conversation in a revision, with a handshake or with ``server/discover``, or raise CannotOpen."""
         self.client_capabilities = {} if client_capabilities is None else client_capabilities
         try:
             if revision in MODERN:

@@ -80,11 +80,7 @@ _KNOWN: WeakKeyDictionary[ServerTarget, dict[str, tuple[asyncio.Lock, list[Explo
 
 
 async def explored(case: Case) -> Explored:
-    """Return what the server asks. It is found out once for each revision.
-
-    Raises:
-        Skip: No tool may be called.
-    """
+    """Return what the server asks; raise Skip if no tool may be called. It is found out once for each revision."""
     if not case.features.has("tools"):
         raise Skip("the server does not declare tools")
     attempts = case.target.attempts
@@ -124,11 +120,7 @@ async def _explore(case: Case, revision: str) -> Explored:
 
 
 async def askers(case: Case, method: str, *, mode: str | None = None) -> list[Question]:
-    """Return the first question of this kind of each call.
-
-    Raises:
-        Skip: No permitted tool asks such a question.
-    """
+    """Return the first question of this kind of each call; raise Skip if there are none."""
     found: dict[str, Question] = {}
     for question in (await explored(case)).questions:
         if wants(question, method, mode):
@@ -139,11 +131,7 @@ async def askers(case: Case, method: str, *, mode: str | None = None) -> list[Qu
 
 
 async def judge_asked_in_results(case: Case, rule: str, method: str) -> None:
-    """Judge that a modern server asks inside results, and only clients that declare the capability.
-
-    Raises:
-        Skip: No permitted tool asks such a question.
-    """
+    """Judge that a modern server asks inside results, and only clients that declare the capability."""
     asking = await askers(case, method)
     for question in asking:
         envelope = sorted({"id", "jsonrpc"} & question.entry.keys())
@@ -244,11 +232,7 @@ def _state(response: Response) -> dict[str, Any]:
 async def retried(
     conversation: LiveConversation, call: Mapping[str, Any], asking: Response, *, without_state: bool = False, **changed: Any
 ) -> Response:
-    """Retry a call with answers to its questions, without the state, or with some members changed or removed (``None``).
-
-    Raises:
-        NoResponse: There was no response in time.
-    """
+    """Retry a call with answers to its questions, without the state, or with some members changed or removed (``None``)."""
     state = {} if without_state else _state(asking)
     params = {**call, "inputResponses": conversation.answers_to(asked_for(asking)), **state, **changed}
     return await conversation.request("tools/call", {key: value for key, value in params.items() if value is not None})

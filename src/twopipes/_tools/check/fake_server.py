@@ -153,11 +153,7 @@ class FakeServer(VerdictRecorder, Waiter):
 
     @property
     def connection(self) -> FakeConnection:
-        """The latest connection.
-
-        Raises:
-            Skip: The client did not launch the server.
-        """
+        """The latest connection; raises Skip if the client did not launch the server."""
         if not self.connections:
             raise Skip("the client did not launch the server")
         return self.connections[-1]
@@ -169,11 +165,7 @@ class FakeServer(VerdictRecorder, Waiter):
     async def wait_for(
         self, wanted: str | Callable[[ClientMessage], Any], *, count: int = 1, within: float | None = None
     ) -> ClientMessage:
-        """Wait for the n-th line of the client with a method, or that a function accepts.
-
-        Raises:
-            Skip: The line did not come.
-        """
+        """Return the n-th line of the client with a method, or that a function accepts; raise Skip if it does not come."""
         fits: Callable[[ClientMessage], Any] = wanted if callable(wanted) else lambda message: message.method == wanted
         found: ClientMessage | None = await self.until(
             lambda: next(iter([message for message in self.received_lines if fits(message)][count - 1 : count]), None), within
@@ -232,11 +224,7 @@ class FakeServer(VerdictRecorder, Waiter):
         return [message for message in self.received_lines if message.is_response]
 
     def stderr(self, data: bytes) -> None:
-        """Write to the stderr of the process that the client launched.
-
-        Raises:
-            Skip: There is no process.
-        """
+        """Write to the stderr of the process that the client launched; raise Skip if there is none."""
         relay = self.connection.relay
         if relay is None:
             raise Skip("it needs a client that launches a process")
@@ -252,19 +240,11 @@ class FakeServer(VerdictRecorder, Waiter):
 
     @property
     def what_differs(self) -> str:
-        """How the client behaved differently than with a healthy server, as a phrase; empty if it did not.
-
-        Raises:
-            Skip: It is not known what the client does with a healthy server.
-        """
+        """How the client behaved differently than with a healthy server, as a phrase; empty if it did not."""
         return self.differs_from(self.baseline)
 
     def differs_from(self, baseline: Baseline | None) -> str:
-        """Compare as :attr:`what_differs` does, with the baseline of another revision.
-
-        Raises:
-            Skip: There is no baseline.
-        """
+        """Compare as :attr:`what_differs` does, with the baseline of another revision; raise Skip if there is none."""
         baseline = _known(baseline)
         if missing := self._unasked(baseline):
             return f"it did not send the requests that it sends to a healthy server: {missing}"
@@ -282,11 +262,7 @@ class FakeServer(VerdictRecorder, Waiter):
 
     @property
     def what_is_missing(self) -> str:
-        """The requests that the client sends to a healthy server and did not send here, whatever its exit status.
-
-        Raises:
-            Skip: It is not known what the client does with a healthy server, or it had no time.
-        """
+        """The requests that the client sends to a healthy server and did not send here, whatever its exit status."""
         missing = self._unasked(_known(self.baseline))
         if self.received_lines and self.was_cut_short(self.received_lines[-1].at):
             raise Skip("the client was still working at the timeout")
@@ -296,23 +272,12 @@ class FakeServer(VerdictRecorder, Waiter):
         return ", ".join(sorted(baseline.asked - {asked_for(message) for message in self.requests()}))
 
     def add_tool(self, name: str, does: Any, **members: Any) -> None:
-        """Add a tool without arguments to the fake server.
-
-        Args:
-            name: The name of the tool.
-            does: Its result, or a function of the :class:`ClientMessage` that returns one, as in :attr:`on`.
-            **members: Other members of the listed tool, such as ``outputSchema``.
-        """
+        """Add a tool without arguments: its result, or a handler as in :attr:`on`, and other members, such as ``outputSchema``."""
         self.healthy.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
         self.healthy.results[name] = does
 
     def asking(self, questions: Mapping[str, tuple[str, Any]], then: Callable[[Mapping[str, Any]], Any]) -> Handler:
-        """Return the handler of a tool that asks the client first, by requests or by a result of type ``input_required``.
-
-        Args:
-            questions: The method and the params of each question, by key.
-            then: Makes the result from the answers, by key. Questions without an answer are missing.
-        """
+        """Return the handler of a tool that asks the client first, in either era; ``then`` makes its result from the answers."""
 
         async def ask(message: ClientMessage) -> Any:
             if message.is_modern:

@@ -43,19 +43,9 @@ def text(content: str, **more: Any) -> dict[str, Any]:
 
 
 class HealthyServer(Struct, kw_only=True):
-    """A healthy server, as data that a scenario can change.
+    """A healthy server, as data that a scenario can change."""
 
-    Attributes:
-        speaks: The revisions that it accepts.
-        capabilities: The declared capabilities.
-        tools: The listed tools; each can be called without arguments.
-        resources: The listed resources.
-        templates: The listed resource templates.
-        prompts: The listed prompts.
-        results: The results of the tools, by name.
-    """
-
-    speaks: tuple[str, ...]
+    speaks: tuple[str, ...]  # the revisions that it accepts
     capabilities: dict[str, Any] = field(
         default_factory=lambda: {
             "tools": {"listChanged": True},

@@ -20,11 +20,7 @@ _MARGIN = 3.0
 
 
 class IdleControl:
-    """Opens idle conversations, as few as possible, and finds out whether the server ends them.
-
-    Args:
-        target: The server.
-    """
+    """Opens idle conversations, as few as possible, and finds out whether the server ends them."""
 
     def __init__(self, target: ServerTarget) -> None:
         self._target = target
@@ -34,24 +30,15 @@ class IdleControl:
         self._start: dict[str, float] = {}  # by revision, seconds until the first response
 
     async def exits_by_itself(self, revision: str, lived: float) -> bool:
-        """Return whether the server also ends an idle conversation.
-
-        Args:
-            revision: The revision that is spoken.
-            lived: Seconds until the server ended the conversation in question.
-        """
+        """Return whether the server also ends an idle conversation within the seconds after which it ended another one."""
+        seconds = min(lived, _LONGEST)
         async with self._lock:
-            if revision not in self._left and self._stayed.get(revision, -1.0) < min(lived, _LONGEST):
-                await self._look(revision, min(lived, _LONGEST))
+            if revision not in self._left and self._stayed.get(revision, -1.0) < seconds:
+                await self._look(revision, seconds)
             return revision in self._left
 
     async def starts_slowly(self, revision: str, silence: float) -> bool:
-        """Return whether the start of the server explains a silence.
-
-        Args:
-            revision: The revision that is spoken.
-            silence: Seconds without any response in the conversation in question.
-        """
+        """Return whether the start of the server explains so many seconds without any response."""
         async with self._lock:
             if revision not in self._start:
                 await self._look(revision, 0.0)

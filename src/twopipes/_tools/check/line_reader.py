@@ -10,16 +10,11 @@ _KEPT = 4096  # bytes of an endless line that are kept, to quote them
 
 
 class LineReader:
-    """Splits bytes into lines, and detects a peer that floods.
-
-    Attributes:
-        rest: The start of a line whose end has not come yet.
-        limit_reached: Whether the limit is reached. Stop reading then.
-    """
+    """Splits bytes into lines, and detects a peer that floods."""
 
     def __init__(self) -> None:
-        self.rest = bytearray()
-        self.limit_reached = False
+        self.rest = bytearray()  # the start of a line whose end has not come yet
+        self.limit_reached = False  # stop reading then
         self._lines = 0
         self._size = 0
 

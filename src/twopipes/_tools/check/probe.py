@@ -256,11 +256,7 @@ class Case(VerdictRecorder):
     async def open_conversation(
         self, *, client_capabilities: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
     ) -> LiveConversation:
-        """Start another conversation, and open it in this revision if ``opened``. It is closed after the probe at the latest.
-
-        Raises:
-            CannotOpen: The server did not open it.
-        """
+        """Start another conversation, and open it in this revision if ``opened``. It is closed after the probe at the latest."""
         conversation = await self.target.open()
         conversation.judged = judged
         self._opened.append(conversation)
@@ -287,22 +283,14 @@ class Case(VerdictRecorder):
         return self.features.safe_calls(self.permissions)
 
     def safe_call(self, *, with_text: bool = False) -> SafeCall:
-        """Return a tool that may be called, optionally one with an argument that accepts any text.
-
-        Raises:
-            Skip: There is no such tool.
-        """
+        """Return a tool that may be called, optionally one with an argument that accepts any text; raise Skip if there is none."""
         for call in self.safe_calls:
             if call.texts or not with_text:
                 return call
         raise Skip(no_call("with a text argument " if with_text else ""))
 
     def fixture(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the params of a call of a tool that test servers have (``boom``, ``slow``, ``ask``).
-
-        Raises:
-            Skip: The server has no such tool, or it may not be called.
-        """
+        """Return the params of a call of a tool that test servers have (``boom``, ``ask``); raise Skip if there is none."""
         for call in self.safe_calls:
             if call.name == name:
                 return {"name": name, "arguments": dict(call.arguments if arguments is None else arguments)}

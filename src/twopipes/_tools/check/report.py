@@ -26,17 +26,11 @@ _HEADS: dict[Kind, str] = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}  
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """All verdicts about one rule, and what they amount to.
-
-    Attributes:
-        rule: The rule.
-        kind: ``passed``, ``skipped``, or the severity of the worst breach: ``error``, ``warning`` or ``note``.
-        verdicts: One or more for each revision in which the rule was tried.
-    """
+    """All verdicts about one rule, and what they amount to."""
 
     rule: Rule
-    kind: Kind
-    verdicts: Sequence[Verdict]
+    kind: Kind  # passed, skipped, or the severity of the worst breach
+    verdicts: Sequence[Verdict]  # one or more for each revision in which the rule was tried
 
     @property
     def failures(self) -> list[Verdict]:
@@ -211,14 +205,9 @@ def _for_programs(outcome: CheckResult) -> dict[str, Any]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     data: dict[str, Any] = {"revision": verdict.revision, "outcome": verdict.outcome, "probe": verdict.probe}
-    if verdict.why:
-        data["why"] = verdict.why
-    if verdict.fix:
-        data["fix"] = verdict.fix
-    for name, lines in (("sent", verdict.sent), ("received", verdict.received)):
-        if lines:
-            data[name] = [_quoted(line) for line in lines]
-    return data
+    lines = {"sent": [_quoted(line) for line in verdict.sent], "received": [_quoted(line) for line in verdict.received]}
+    optional = {"why": verdict.why, "fix": verdict.fix, **lines}
+    return {**data, **{name: value for name, value in optional.items() if value}}
 
 
 def _quoted(line: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The list of rules: as text, as JSON, and as a page of the documentation."""
+"""The list of rules (``--list``), as text, as JSON and as a page of the documentation; and the text of ``--explain``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from twopipes._rules.table import RULES, SECTIONS
 from twopipes._tools.check.passive import passive_rules
 from twopipes._tools.check.probe import all_probes
 from twopipes._tools.check.scenario import all_scenarios
+from twopipes._tools.check.verdict import Side
+from twopipes.errors import LocalProtocolError
 
 Form = Literal["text", "json", "markdown"]
-Side = Literal["server", "client"]
 SIDES: tuple[Side, ...] = ("server", "client")
 
 _CONVERSATION = "the conversation"
@@ -35,14 +36,26 @@ A rule applies to the revisions in its row. MUST NOT counts as MUST, SHOULD NOT 
 * *the conversation*: judged by every message of a check, and in a recording (`--trace-file`).
 * *In part*: what part of the rule is not visible from outside or not tried. A pass says nothing about that part.
 """
-_BASES = {"prose": "", "schema": ", schema", "json-rpc": ", JSON-RPC", "inference": ", our reading"}
+# The source of a rule, in a table and in a sentence.
+_BASES = {
+    "prose": ("", "a sentence of the specification"),
+    "schema": (", schema", "the schema only"),
+    "json-rpc": (", JSON-RPC", "JSON-RPC 2.0, which the specification makes binding"),
+    "inference": (
+        ", our reading",
+        "our reading, where the specification is silent or contradicts itself; a breach is a warning at most",
+    ),
+}
+_SIDES = {"server": "servers", "client": "clients", "both": "servers and clients"}
 
 
-def judges_of(rule: Rule, side: Side) -> list[str]:
-    """Return what judges a rule for one side: names of probes or scenarios, and ``the conversation``."""
+def judges_of(rule: Rule, side: Side) -> dict[str, str]:
+    """Return what judges a rule for one side: probes or scenarios and ``the conversation``, with descriptions."""
     table: Iterable[Any] = all_probes() if side == "server" else all_scenarios()
-    named = [each.name for each in table if rule.id in each.rules]
-    return [*named, *([_CONVERSATION] if rule.id in passive_rules(side) else [])]
+    found = {each.name: each.description for each in table if rule.id in each.rules}
+    if rule.id in passive_rules(side):
+        found[_CONVERSATION] = "judged by every message, also in a recording (--trace-file)"
+    return found
 
 
 def listed(wanted: Container[str], form: Form = "text", *, side: Side | None = None) -> str:
@@ -80,7 +93,7 @@ def _for_programs(rule: Rule) -> dict[str, Any]:
     for side in SIDES:
         if rule.binds(side):
             data[side] = {
-                "judged_by": judges_of(rule, side),
+                "judged_by": list(judges_of(rule, side)),
                 "untestable": rule.why_untestable(side),
                 "partly": rule.why_partly(side),
             }
@@ -102,7 +115,7 @@ def _markdown(rules: list[Rule]) -> Iterable[str]:
             how = "<br>".join(_how(rule, side) for side in SIDES if rule.binds(side))
             title = rule.title + (f"<br>*{rule.lenient.rstrip('.')}.*" if rule.lenient else "")
             title = title.replace("|", "\\|")
-            level = rule.degree + _BASES[rule.basis] + (f"; for {rule.inferred_for}s our reading" if rule.inferred_for else "")
+            level = rule.degree + _BASES[rule.basis][0] + (f"; for {rule.inferred_for}s our reading" if rule.inferred_for else "")
             yield f"| [{rule.id}]({rule.link}) | {level} | {rule.side} | {rule.span} | {title} | {how} |"
         yield ""
 
@@ -115,3 +128,40 @@ def _how(rule: Rule, side: Side) -> str:
     part = rule.why_partly(side)
     note = f". *In part:* {part.rstrip('.')}.".replace("|", "\\|") if part else ""
     return prefix + (", ".join(names) or "not judged yet") + note
+
+
+def explained(name: str) -> str:
+    """Return the text, the source and the judges of a rule, or of all rules of a section.
+
+    Raises:
+        LocalProtocolError: The rule does not exist.
+    """
+    wanted = name.strip().upper()
+    found = [rule for rule in RULES.values() if wanted in {rule.id, rule.section}]
+    if not found:
+        raise LocalProtocolError(f"unknown rule {name!r}; see twopipes check --list")
+    return "\n".join("\n".join(_explanation(rule)) + "\n" for rule in found)
+
+
+def _explanation(rule: Rule) -> Iterable[str]:
+    yield f"{rule.id}  {rule.title}"
+    yield ""
+    yield f"level  {rule.degree}, from {_BASES[rule.basis][1]}"
+    if rule.inferred_for:
+        yield f"       for {_SIDES[rule.inferred_for]}, {_BASES['inference'][1]}"
+    yield f"for    {_SIDES[rule.side]}, in {rule.span}"
+    yield f"see    {rule.link}"
+    if rule.lenient:
+        yield f"note   {rule.lenient.rstrip('.')}."
+    if rule.fix:
+        yield f"fix    {rule.fix}"
+    for side in SIDES:
+        if rule.binds(side):
+            yield ""
+            yield f"how {_SIDES[side]} are judged:"
+            if reason := rule.why_untestable(side):
+                yield f"  not at all. {reason.rstrip('.')}."
+                continue
+            yield from (f"  {judge}: {description}" for judge, description in judges_of(rule, side).items())
+            if part := rule.why_partly(side):
+                yield f"  in part: {part.rstrip('.')}."

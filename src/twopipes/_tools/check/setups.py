@@ -68,11 +68,7 @@ def about(line: ReceivedLine, *, request_id: Any, token: Any) -> bool:
 
 
 async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
-    """Find a slow tool that may be called, by calling it once. It may be an endless one, if there is no other.
-
-    Raises:
-        Skip: There is none.
-    """
+    """Find a slow tool by calling it once, or an endless one if there is no other; raise Skip if there is none."""
     conversation = case.conversation
     endless: SlowCall | None = None
     candidates = [call for call in case.safe_calls if _SLOW_NAME.search(call.name)]
@@ -111,11 +107,7 @@ def input_requests(response: Response) -> dict[str, Any]:
 
 
 async def asking_calls(case: Case, conversation: LiveConversation) -> list[InputRequired]:
-    """Return the calls that ask something of a client with all capabilities (modern revisions only).
-
-    Raises:
-        Skip: There are none.
-    """
+    """Return the calls that ask something of a client with all capabilities (modern only); raise Skip if there are none."""
     found = []
     for call in _likely_first(case):
         response = await conversation.request("tools/call", call.params, client_capabilities=ALL_CAPABILITIES)
@@ -127,11 +119,7 @@ async def asking_calls(case: Case, conversation: LiveConversation) -> list[Input
 
 
 async def open_question(case: Case, conversation: LiveConversation) -> OpenQuestion:
-    """Call tools until the server asks something, and leave the question unanswered (legacy revisions only).
-
-    Raises:
-        Skip: The server asks nothing.
-    """
+    """Call tools until the server asks something, and leave that unanswered (legacy only); raise Skip if it asks nothing."""
     conversation.answers.update(dict.fromkeys(INPUT_METHODS, SILENCE))
     for call in _likely_first(case):
         since = conversation.position
@@ -167,11 +155,7 @@ async def opened_listen(conversation: LiveConversation, request_id: Any) -> Rece
 
 
 async def listening(conversation: LiveConversation, wanted: Mapping[str, Any]) -> Any:
-    """Open a listen and return its id.
-
-    Raises:
-        Skip: The server did not acknowledge it.
-    """
+    """Open a listen and return its id; raise Skip if the server does not acknowledge it."""
     request_id = conversation.start("subscriptions/listen", {"notifications": wanted})
     if await opened_listen(conversation, request_id) is None:
         response = conversation.response(request_id)

@@ -25,20 +25,12 @@ _MIN_GROUP = 12
 
 
 class ProbeGroup(Struct, kw_only=True, eq=False):
-    """Probes that run one after the other in the same conversation.
-
-    Attributes:
-        revision: The revision that is spoken.
-        client_capabilities: Declared in the handshake; in a modern revision each request declares its own.
-        judged: Whether the messages of the conversation are judged passively.
-        section: The section whose probes it is limited to; empty for no limit.
-        probes: The probes in their order.
-    """
+    """Probes that run one after the other in the same conversation."""
 
     revision: str
-    client_capabilities: Mapping[str, Any] | None = None
-    judged: bool = True
-    section: str = ""
+    client_capabilities: Mapping[str, Any] | None = None  # in a modern revision each request declares its own
+    judged: bool = True  # whether the messages of the conversation are judged passively
+    section: str = ""  # the section whose probes it is limited to; empty for no limit
     probes: list[Probe] = field(default_factory=list)
 
     @property
@@ -48,45 +40,36 @@ class ProbeGroup(Struct, kw_only=True, eq=False):
 
 
 def plan_groups(probes: Iterable[tuple[Probe, str]]) -> list[ProbeGroup]:
-    """Divide probes among conversations. The result is deterministic.
-
-    Args:
-        probes: Each probe with a revision in which it is tried.
-    """
+    """Divide probes, each with a revision in which it is tried, among conversations. The result is deterministic."""
     groups: dict[tuple[Any, ...], ProbeGroup] = {}
     endings: list[tuple[Probe, str]] = []
     for probe, revision in probes:
         if probe.runs_last:
             endings.append((probe, revision))
             continue
-        client_capabilities = None if revision in MODERN else probe.client_capabilities
+        declared = None if revision in MODERN else probe.client_capabilities
         is_alone = probe.opens_own or probe.fresh_conversation
-        alone = probe.name if is_alone else ""
         section = probe.section if is_alone or probe.section_only else ""
-        key = (revision, section, alone, encode(client_capabilities), probe.judged)
-        groups.setdefault(
-            key, ProbeGroup(revision=revision, client_capabilities=client_capabilities, judged=probe.judged, section=section)
-        ).probes.append(probe)
-    found: list[ProbeGroup] = []
-    for group in groups.values():
-        found += _divided(group) if group.is_common else [group]
+        key = (revision, section, probe.name if is_alone else "", encode(declared), probe.judged)
+        group = ProbeGroup(revision=revision, client_capabilities=declared, judged=probe.judged, section=section)
+        groups.setdefault(key, group).probes.append(probe)
+    found = [part for group in groups.values() for part in (_divided(group) if group.is_common else [group])]
     for probe, revision in endings:
-        host = next((group for group in found if _may_end(probe, revision, group)), None)
-        if host is None:
-            host = ProbeGroup(
-                revision=revision, client_capabilities=probe.client_capabilities, judged=probe.judged, section=probe.section
-            )
-            found.append(host)
-        host.probes.append(probe)
+        declared = probe.client_capabilities
+        own = ProbeGroup(revision=revision, client_capabilities=declared, judged=probe.judged, section=probe.section)
+        group = next((group for group in found if _may_end(probe, revision, group)), own)
+        group.probes.append(probe)
+        if group is own:
+            found.append(own)
     # The longest groups start first, so that the run does not end with a single long one.
     return sorted(found, key=lambda group: -len(group.probes))
 
 
 def _may_end(probe: Probe, revision: str, group: ProbeGroup) -> bool:
-    if group.section or group.probes[-1].runs_last:
-        return False
     return (
-        group.revision == revision
+        not group.section
+        and not group.probes[-1].runs_last
+        and group.revision == revision
         and group.judged == probe.judged
         and (probe.client_capabilities is None or probe.client_capabilities == group.client_capabilities)
     )
@@ -104,32 +87,17 @@ def _divided(group: ProbeGroup) -> list[ProbeGroup]:
 
 
 class SharedConversation:
-    """The conversation of a group. It is opened on first use, and replaced when it can no longer be reused.
-
-    Args:
-        target: The server.
-        group: The group.
-        conversation: An open conversation to start with, in which no probe has run.
-
-    Attributes:
-        is_reused: Whether a previous probe used the conversation that was acquired last.
-    """
+    """The conversation of a group. It is opened on first use, and replaced when it can no longer be reused."""
 
     def __init__(self, target: ServerTarget, group: ProbeGroup, conversation: LiveConversation | None = None) -> None:
         self._target = target
         self._group = group
-        self._conversation = conversation
+        self._conversation = conversation  # to start with: open, and no probe has run in it
         self._is_in_use = self._was_used = False
-        self.is_reused = False
+        self.is_reused = False  # whether a previous probe used the conversation that was acquired last
 
     async def acquire(self, probe: Probe) -> LiveConversation:
-        """Return the conversation for a probe.
-
-        Raises:
-            CannotOpen: The server did not open one.
-            StartFailed: The server cannot be started.
-            ChannelBroken: The address refuses connections.
-        """
+        """Return the conversation for a probe, a new one if necessary."""
         if self._conversation is not None and not await self._can_be_reused(self._conversation):
             await self.renew()
         if self._conversation is None:

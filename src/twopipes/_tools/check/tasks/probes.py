@@ -188,11 +188,7 @@ async def the_extension_has_no_meaning_after_a_handshake(case: Case) -> None:
 
 
 def _declared(case: Case) -> Any:
-    """Return the value of the extension in the capabilities of the server.
-
-    Raises:
-        Skip: It is not declared.
-    """
+    """Return the value of the extension in the capabilities of the server; raise Skip if it is not declared."""
     extensions = members(case.features.capabilities.get("extensions"))
     if EXTENSION not in extensions:
         raise Skip(f"the server does not declare the extension {EXTENSION}")
@@ -200,11 +196,7 @@ def _declared(case: Case) -> Any:
 
 
 async def _created(case: Case) -> tuple[SafeCall, Response]:
-    """Return a call that became a task, and its response.
-
-    Raises:
-        Skip: No call does.
-    """
+    """Return a call that became a task, and its response; raise Skip if no call does."""
     _declared(case)
     for call in sorted(case.safe_calls, key=lambda each: each.name != "slow")[:_CALLS]:
         response = await _call(case, call.params)

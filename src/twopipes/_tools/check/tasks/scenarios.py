@@ -57,11 +57,7 @@ class _Tasks:
         return None if message.params.get("taskId") in self.made else Fault(INVALID_PARAMS, "unknown task")
 
     async def finished(self) -> None:
-        """Wait until the client exits.
-
-        Raises:
-            Skip: The client does not declare the extension, so there are no tasks.
-        """
+        """Wait until the client exits; raise Skip if it does not declare the extension, so that there are no tasks."""
         await self.fake.exited_after("tools/call")
         if not self.made:
             raise Skip(f"the client does not declare the extension {EXTENSION}")

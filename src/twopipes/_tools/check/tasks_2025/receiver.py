@@ -63,11 +63,7 @@ class TaskReceiver:
         self._took: float | None = None  # from the start of a task to its end, if that was seen
 
     async def create(self) -> str:
-        """Create a task, judge it (TK-05), and return its id.
-
-        Raises:
-            Skip: There is no task.
-        """
+        """Create a task, judge it (TK-05), and return its id; raise Skip if there is none."""
         self._began = asyncio.get_running_loop().time()
         reply = await self.ask(self.method, {**self.params, "task": {"ttl": _TTL}})
         if not reply.is_result:
@@ -105,11 +101,7 @@ class TaskReceiver:
             await self._judge_two_ids(ids[-1])
 
     async def judge_cancel(self) -> None:
-        """Judge whether a task that is cancelled while it runs stays cancelled, even if its work ends normally.
-
-        Raises:
-            Skip: It cannot be cancelled, or was too fast.
-        """
+        """Judge whether a task that is cancelled while it runs stays cancelled, even if its work ends normally."""
         if "cancel" not in self.declared:
             raise Skip("tasks.cancel is not declared")
         if self._took is None:
