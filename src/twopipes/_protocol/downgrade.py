@@ -7,13 +7,14 @@ have are removed by :mod:`twopipes._protocol.adapt`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Raw, Struct, ValidationError, structs, to_builtins
 from msgspec import json as msgspec_json
 
 from twopipes._protocol import revisions
 from twopipes._protocol import types as t
+from twopipes._protocol.base import text_of
 from twopipes._protocol.forms import checked_form, plain_field, plain_form
 from twopipes._protocol.meta_keys import is_extension_name
 from twopipes._protocol.revisions import Span
@@ -70,21 +71,15 @@ _WITH_STRUCTURED_CONTENT = frozenset(
 )
 
 
-def _structured(result: t.CallToolResult, revision: str) -> t.CallToolResult:
+Structured = TypeVar("Structured", t.CallToolResult, t.ToolResultContent)
+
+
+def _structured(result: Structured, revision: str) -> Structured:
     value = result.structured_content
-    if value is UNSET:
-        return result
-    if revision in _WITH_STRUCTURED_CONTENT and _is_object(value):
+    if value is UNSET or (revision in _WITH_STRUCTURED_CONTENT and _is_object(value)):
         return result
     # TL-11: only an object is allowed. The content stays; if it is empty, the value is added as text so that nothing is lost.
     return structs.replace(result, structured_content=UNSET, content=result.content or [t.TextContent(_as_json(value))])
-
-
-def _tool_result(block: t.ToolResultContent, _revision: str) -> t.ToolResultContent:
-    value = block.structured_content
-    if value is UNSET or _is_object(value):
-        return block
-    return structs.replace(block, structured_content=UNSET, content=block.content or [t.TextContent(_as_json(value))])
 
 
 def _tool(tool: t.Tool, revision: str) -> t.Tool:
@@ -130,11 +125,14 @@ def _sampling_block(block: t.SamplingContent, revision: str) -> t.SamplingConten
             return t.TextContent(f"[tool call {block.id}: {block.name} {_as_json(block.input)}]")
         case t.ToolResultContent():
             text = _as_json(block.structured_content) if block.structured_content is not UNSET else ""
-            text = "\n".join(each.text for each in block.content if isinstance(each, t.TextContent)) or text
+            text = text_of(block.content) or text
             failed = " failed" if block.is_error else ""
             return t.TextContent(f"[tool result {block.tool_use_id}{failed}: {text}]")
         case _:
             return block
+
+
+Said = TypeVar("Said", t.SamplingMessage, t.CreateMessageResult)
 
 
 def _one_block(content: t.SamplingContent | list[t.SamplingContent], revision: str) -> t.SamplingContent:
@@ -148,14 +146,9 @@ def _one_block(content: t.SamplingContent | list[t.SamplingContent], revision: s
     return t.TextContent("\n".join(texts)) if texts or not blocks else blocks[0]
 
 
-def _sampling_message(message: t.SamplingMessage, revision: str) -> t.SamplingMessage:
-    content = _one_block(message.content, revision)
-    return message if content is message.content else structs.replace(message, content=content)
-
-
-def _create_message_result(result: t.CreateMessageResult, revision: str) -> t.CreateMessageResult:
-    content = _one_block(result.content, revision)
-    return result if content is result.content else structs.replace(result, content=content)
+def _with_one_block(said: Said, revision: str) -> Said:
+    content = _one_block(said.content, revision)
+    return said if content is said.content else structs.replace(said, content=content)
 
 
 def _create_message_params(params: t.CreateMessageParams, _revision: str) -> t.CreateMessageParams:
@@ -213,7 +206,13 @@ def _client_capabilities(declared: t.ClientCapabilities, revision: str) -> t.Cli
         # An empty object would declare forms (CP-04).
         declared = structs.replace(declared, elicitation=None)
     _check_extensions(declared.extensions)
-    return _without_details(declared, revisions.CLIENT_CAPABILITIES, revision)
+    changes: dict[str, Any] = {}
+    for path, span in revisions.CLIENT_CAPABILITIES.items():
+        name, _, detail = path.partition(".")
+        value = changes.get(name, getattr(declared, name))
+        if detail and value is not None and detail in value and not span.has(revision):
+            changes[name] = {key: inner for key, inner in value.items() if key != detail}
+    return structs.replace(declared, **changes) if changes else declared
 
 
 def _server_capabilities(declared: t.ServerCapabilities, _revision: str) -> t.ServerCapabilities:
@@ -229,16 +228,6 @@ def _check_extensions(extensions: dict[str, Any] | None) -> None:
             )
 
 
-def _without_details(declared: t.ClientCapabilities, table: dict[str, Span], revision: str) -> t.ClientCapabilities:
-    changes: dict[str, Any] = {}
-    for path, span in table.items():
-        name, _, detail = path.partition(".")
-        value = changes.get(name, getattr(declared, name))
-        if detail and value is not None and detail in value and not span.has(revision):
-            changes[name] = {key: inner for key, inner in value.items() if key != detail}
-    return structs.replace(declared, **changes) if changes else declared
-
-
 class Downgrade(Struct, frozen=True):
     """A function and the revisions to which it applies."""
 
@@ -251,11 +240,11 @@ DOWNGRADES: dict[type[Any], Downgrade] = {
     t.ResourceLink: Downgrade(_resource_link, BEFORE_2506),
     t.UnknownContent: Downgrade(_unknown, BEFORE_2607),  # extensions of a modern revision may define more blocks
     t.CallToolResult: Downgrade(_structured, BEFORE_2607),
-    t.ToolResultContent: Downgrade(_tool_result, revisions.ONLY_2511),
+    t.ToolResultContent: Downgrade(_structured, revisions.ONLY_2511),
     t.Tool: Downgrade(_tool, BEFORE_2607),
     t.Completion: Downgrade(_completion),
-    t.SamplingMessage: Downgrade(_sampling_message, BEFORE_2511),
-    t.CreateMessageResult: Downgrade(_create_message_result, BEFORE_2511),
+    t.SamplingMessage: Downgrade(_with_one_block, BEFORE_2511),
+    t.CreateMessageResult: Downgrade(_with_one_block, BEFORE_2511),
     t.CreateMessageParams: Downgrade(_create_message_params, BEFORE_2511),
     t.ElicitParams: Downgrade(_elicit_params, revisions.SINCE_2506),
     t.ElicitSchema: Downgrade(lambda form, _revision: plain_form(form), ONLY_2506),

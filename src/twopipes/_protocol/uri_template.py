@@ -1,4 +1,4 @@
-"""URI templates (RFC 6570) for resource templates: expand them, and match URIs in linear time.
+"""URI templates (RFC 6570) for resource templates: match URIs in linear time.
 
 Supported are ``{x}``, ``{+x}``, ``{#x}``, ``{.x}``, ``{/x}``, ``{;x}``, ``{?a,b}`` and ``{&a,b}``, several names in one
 expression, and ``*`` after a name. Values are strings. ``*`` has an additional meaning for matching: in ``{x*}`` and ``{/x*}`` the
@@ -15,15 +15,13 @@ percent-encoding or bytes that are not UTF-8 does not match. Code that builds a 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import pairwise
+from typing import TypeGuard
 
 from msgspec import Struct
 
 from twopipes.errors import TwopipesError
 
-_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-_RESERVED = ":/?#[]@!$&'()*+,;="
 _NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
 # The characters that RFC 6570 allows outside of braces, without the percent sign.
 _LITERAL = re.compile(r"(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~]|[^\x00-\x9f]|%[0-9A-Fa-f]{2})*")
@@ -32,13 +30,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
 
 class TemplateRejected(TwopipesError, ValueError):
-    """A URI template is not valid by RFC 6570, or cannot be matched.
-
-    Attributes:
-        template: The whole template.
-        position: The index of the error.
-        why: What is wrong there.
-    """
+    """A URI template is not valid by RFC 6570 at a position, or cannot be matched."""
 
     def __init__(self, template: str, position: int, why: str) -> None:
         super().__init__(template, position, why)
@@ -51,25 +43,24 @@ class TemplateRejected(TwopipesError, ValueError):
 
 
 class _Operator(Struct, frozen=True):
-    """One row of the table in RFC 6570, appendix A."""
+    """A part of one row of the table in RFC 6570, appendix A."""
 
     first: str
     separator: str
-    is_named: bool
-    if_empty: str
-    allowed: str
     stops: str  # characters that end a value, in addition to the text that follows in the template
+    is_named: bool = False
+    is_query: bool = False
 
 
 _OPERATORS = {
-    "": _Operator("", ",", is_named=False, if_empty="", allowed=_UNRESERVED, stops="/?#,"),
-    "+": _Operator("", ",", is_named=False, if_empty="", allowed=_UNRESERVED + _RESERVED, stops=""),
-    "#": _Operator("#", ",", is_named=False, if_empty="", allowed=_UNRESERVED + _RESERVED, stops=""),
-    ".": _Operator(".", ".", is_named=False, if_empty="", allowed=_UNRESERVED, stops="/?#,"),
-    "/": _Operator("/", "/", is_named=False, if_empty="", allowed=_UNRESERVED, stops="/?#,"),
-    ";": _Operator(";", ";", is_named=True, if_empty="", allowed=_UNRESERVED, stops="/?#,;"),
-    "?": _Operator("?", "&", is_named=True, if_empty="=", allowed=_UNRESERVED, stops="#&"),
-    "&": _Operator("&", "&", is_named=True, if_empty="=", allowed=_UNRESERVED, stops="#&"),
+    "": _Operator("", ",", stops="/?#,"),
+    "+": _Operator("", ",", stops=""),
+    "#": _Operator("#", ",", stops=""),
+    ".": _Operator(".", ".", stops="/?#,"),
+    "/": _Operator("/", "/", stops="/?#,"),
+    ";": _Operator(";", ";", stops="/?#,;", is_named=True),
+    "?": _Operator("?", "&", stops="#&", is_named=True, is_query=True),
+    "&": _Operator("&", "&", stops="#&", is_named=True, is_query=True),
 }
 
 
@@ -77,61 +68,23 @@ class _Expression(Struct, frozen=True):
     operator: _Operator
     names: tuple[tuple[str, bool], ...]  # each with whether a star follows
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether the last value may contain slashes."""
-        return self.names[-1][1] or not self.operator.stops
+
+_Parts = tuple[str | _Expression, ...]
 
 
 class UriTemplate:
-    """A URI template.
-
-    Attributes:
-        template: The template as it was written.
-        variables: Its variables, in order.
+    """A URI template; ``variables`` has its variables, in order.
 
     Raises:
         TemplateRejected: It is not a valid template, or cannot be matched.
     """
 
     def __init__(self, template: str) -> None:
-        self.template = template
         self._parts = _parsed(template)
-        names = [name for part in self._parts if not isinstance(part, str) for name, _ in part.names]
-        self.variables: tuple[str, ...] = tuple(names)
+        expressions = [part for part in self._parts if isinstance(part, _Expression)]
+        self.variables = tuple(name for part in expressions for name, _ in part.names)
         # The last expression whose value may contain slashes.
-        wide = [index for index, part in enumerate(self._parts) if not isinstance(part, str) and part.is_wide]
-        self._widest = wide[-1] if wide else -1
-
-    def __repr__(self) -> str:
-        return f"UriTemplate({self.template!r})"
-
-    def __str__(self) -> str:
-        return self.template
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UriTemplate) and other.template == self.template
-
-    def __hash__(self) -> int:
-        return hash(self.template)
-
-    @property
-    def optional(self) -> frozenset[str]:
-        """The variables that may be absent from a matching URI: those of ``{?a}`` and ``{&a}``."""
-        parts = (part for part in self._parts if not isinstance(part, str) and part.operator.if_empty)
-        return frozenset(name for part in parts for name, _ in part.names)
-
-    def expand(self, values: Mapping[str, str] | None = None, /, **more: str) -> str:
-        """Replace the variables by values; a variable without a value is omitted, as in RFC 6570.
-
-        Raises:
-            TypeError: A name is not in the template.
-        """
-        given = {**(values or {}), **more}
-        unknown = given.keys() - set(self.variables)
-        if unknown:
-            raise TypeError(f"{self.template!r} has no variable {', '.join(sorted(unknown))}")
-        return "".join(part if isinstance(part, str) else _expanded(part, given) for part in self._parts)
+        self._widest = next((part for part in reversed(expressions) if part.names[-1][1] or not part.operator.stops), None)
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the decoded, untrusted values in a URI (see above), or ``None`` if the URI does not match.
@@ -145,20 +98,18 @@ class UriTemplate:
         position = 0
         for index, part in enumerate(self._parts):
             if isinstance(part, str):
-                if not uri.startswith(part, position):
-                    return None
-                position += len(part)
-                continue
-            read = self._query if part.operator.if_empty else self._values
-            end = read(index, uri, position, found)
+                end = position + len(part) if uri.startswith(part, position) else None
+            elif _is_query(part):
+                end = _read_query(part, uri, position, found)
+            else:
+                end = self._read_values(part, self._parts[index + 1 :], uri, position, found)
             if end is None:
                 return None
             position = end
         return found if position == len(uri) else None
 
-    def _values(self, index: int, uri: str, position: int, found: dict[str, str]) -> int | None:
+    def _read_values(self, part: _Expression, rest: _Parts, uri: str, position: int, found: dict[str, str]) -> int | None:
         """Read the values of one expression; return their end, or ``None`` if they do not match."""
-        part = self._expression(index)
         operator, names = part.operator, part.names
         for number, (name, has_star) in enumerate(names):
             before = (operator.separator if number else operator.first) + (f"{name}=" if operator.is_named else "")
@@ -166,10 +117,10 @@ class UriTemplate:
                 return None
             position += len(before)
             is_last_name = number == len(names) - 1
-            if is_last_name and index == self._widest:
-                end = self._end_of_widest(index, uri, position)
+            if is_last_name and part is self._widest:
+                end = _end_of_widest(rest, uri, position)
             else:
-                after, is_greedy = self._what_follows(index) if is_last_name else (operator.separator, False)
+                after, is_greedy = _what_follows(rest) if is_last_name else (operator.separator, False)
                 stops = "?#" if has_star else operator.stops
                 end = _end_of_value(uri, position, stops, after, greedy=is_greedy)
             value = _decoded(uri[position:end])
@@ -179,53 +130,51 @@ class UriTemplate:
             position = end
         return position
 
-    def _query(self, index: int, uri: str, position: int, found: dict[str, str]) -> int | None:
-        """Read ``?a=1&b=2`` in any order, each name at most once; a URI with an unknown name does not match."""
-        part = self._expression(index)
-        operator, names = part.operator, part.names
-        if not uri.startswith(operator.first, position):
-            return position
-        end = uri.find("#", position)
-        end = len(uri) if end < 0 else end
-        known = {name for name, _ in names}
-        for piece in uri[position + 1 : end].split("&"):
-            name, _, text = piece.partition("=")
-            value = _decoded(text)
-            if name not in known or name in found or value is None:
-                return None
-            found[name] = value
-        return end
 
-    def _expression(self, index: int) -> _Expression:
-        part = self._parts[index]
-        assert not isinstance(part, str)
-        return part
+def _is_query(part: str | _Expression) -> TypeGuard[_Expression]:
+    return isinstance(part, _Expression) and part.operator.is_query
 
-    def _what_follows(self, index: int) -> tuple[str, bool]:
-        """Return the fixed text that ends a value, and whether it is the end of the template."""
-        rest = self._parts[index + 1 :]
-        if not rest:
-            return "", True
-        return (rest[0], len(rest) == 1) if isinstance(rest[0], str) else (rest[0].operator.first, False)
 
-    def _end_of_widest(self, index: int, uri: str, position: int) -> int:
-        """Return the end of the last value with slashes: the rest of the URI has as many slashes as the rest of the template."""
-        skeleton = "".join(_skeleton(part) for part in self._parts[index + 1 :])
-        mark = next((each for each in skeleton if each in "?#"), "")
-        limit = uri.find(mark, position) if mark else -1
-        limit = len(uri) if limit < 0 else limit
-        skeleton = skeleton.partition(mark)[0] if mark else skeleton
-        after = self._what_follows(index)[0]
-        after = after.partition(mark)[0] if mark else after
-        end = limit
-        for _ in range(skeleton.count("/")):
-            end = uri.rfind("/", position, end)
-            if end < 0:
-                return position  # nothing is left for the value
-        if "/" in after:
-            return max(position, end - after.index("/"))
-        end = uri.rfind(after, position, end) if after else end
-        return max(position, end)
+def _read_query(part: _Expression, uri: str, position: int, found: dict[str, str]) -> int | None:
+    """Read ``?a=1&b=2`` in any order, each name at most once; a URI with an unknown name does not match."""
+    if not uri.startswith(part.operator.first, position):
+        return position
+    end = uri.find("#", position)
+    end = len(uri) if end < 0 else end
+    known = {name for name, _ in part.names}
+    for piece in uri[position + 1 : end].split("&"):
+        name, _, text = piece.partition("=")
+        value = _decoded(text)
+        if name not in known or name in found or value is None:
+            return None
+        found[name] = value
+    return end
+
+
+def _what_follows(rest: _Parts) -> tuple[str, bool]:
+    """Return the fixed text that ends a value, and whether it is the end of the template."""
+    if not rest:
+        return "", True
+    return (rest[0], len(rest) == 1) if isinstance(rest[0], str) else (rest[0].operator.first, False)
+
+
+def _end_of_widest(rest: _Parts, uri: str, position: int) -> int:
+    """Return the end of the last value with slashes: the rest of the URI has as many slashes as the rest of the template."""
+    skeleton = "".join(_skeleton(part) for part in rest)
+    mark = next((each for each in skeleton if each in "?#"), "")
+    end = uri.find(mark, position) if mark else -1
+    end = len(uri) if end < 0 else end
+    after = _what_follows(rest)[0]
+    if mark:
+        skeleton, after = skeleton.partition(mark)[0], after.partition(mark)[0]
+    for _ in range(skeleton.count("/")):
+        end = uri.rfind("/", position, end)
+        if end < 0:
+            return position  # nothing is left for the value
+    if "/" in after:
+        return max(position, end - after.index("/"))
+    end = uri.rfind(after, position, end) if after else end
+    return max(position, end)
 
 
 def _skeleton(part: str | _Expression) -> str:
@@ -236,7 +185,7 @@ def _skeleton(part: str | _Expression) -> str:
     return first * len(part.names) if first == "/" else first
 
 
-def _parsed(template: str) -> tuple[str | _Expression, ...]:
+def _parsed(template: str) -> _Parts:
     parts: list[str | _Expression] = []
     seen: set[str] = set()
     position = 0
@@ -260,7 +209,7 @@ def _parsed(template: str) -> tuple[str | _Expression, ...]:
         # {x}{y}: the end of the first value would be ambiguous.
         if parts and not isinstance(parts[-1], str) and not expression.operator.first:
             raise TemplateRejected(template, position, "add some text between the two expressions")
-        if expression.operator.first == "&" and any(not isinstance(part, str) and part.operator.if_empty for part in parts):
+        if expression.operator.first == "&" and any(map(_is_query, parts)):
             raise TemplateRejected(template, position, "put all names of a query into one expression, as in {?a,b}")
         parts.append(expression)
         position = end + 1
@@ -270,8 +219,7 @@ def _parsed(template: str) -> tuple[str | _Expression, ...]:
 
 def _check_order(template: str, parts: list[str | _Expression]) -> None:
     for part, following in pairwise(parts):
-        is_query = not isinstance(part, str) and part.operator.if_empty
-        if is_query and not (following if isinstance(following, str) else following.operator.first).startswith("#"):
+        if _is_query(part) and not (following if isinstance(following, str) else following.operator.first).startswith("#"):
             raise TemplateRejected(template, template.rindex("{"), "only a fragment may follow a query")
     # RS-09: a URI starts with a scheme. If it is a variable, it cannot be checked here.
     if not parts or (isinstance(parts[0], str) and not _SCHEME.match(parts[0])):
@@ -282,10 +230,8 @@ def _expression(template: str, start: int, end: int) -> _Expression:
     sign = template[start : start + 1]
     if sign and sign in "=,!@|":
         raise TemplateRejected(template, start, f"the operator {sign!r} is reserved by RFC 6570")
-    operator = _OPERATORS.get(sign) if sign else None
-    if operator is None:
-        operator = _OPERATORS[""]
-    else:
+    operator = _OPERATORS.get(sign, _OPERATORS[""])
+    if operator is not _OPERATORS[""]:
         start += 1
     names: list[tuple[str, bool]] = []
     for text in template[start:end].split(","):
@@ -299,24 +245,6 @@ def _expression(template: str, start: int, end: int) -> _Expression:
         names.append((name, name != text))
         start += len(text) + 1
     return _Expression(operator, tuple(names))
-
-
-def _expanded(part: _Expression, given: Mapping[str, str]) -> str:
-    operator = part.operator
-    pieces: list[str] = []
-    for name, has_star in part.names:
-        if name in given:
-            allowed = operator.allowed + "/" if has_star else operator.allowed
-            value = _encoded(str(given[name]), allowed)
-            equals = "=" if value else operator.if_empty
-            pieces.append(f"{name}{equals}{value}" if operator.is_named else value)
-    return operator.first + operator.separator.join(pieces) if pieces else ""
-
-
-def _encoded(value: str, allowed: str) -> str:
-    if not value.strip(allowed):
-        return value
-    return "".join(each if each in allowed else "".join(f"%{byte:02X}" for byte in each.encode()) for each in value)
 
 
 def _decoded(text: str) -> str | None:

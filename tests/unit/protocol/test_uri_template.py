@@ -1,4 +1,7 @@
-"""URI templates: expanding, matching and errors (RS-01, RS-08, RS-09)."""
+"""URI templates: matching and errors (RS-01, RS-08, RS-09)."""
+
+import re
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -6,6 +9,35 @@ from hypothesis import strategies as st
 
 from twopipes._protocol.uri_template import TemplateRejected, UriTemplate
 from twopipes.errors import TwopipesError
+
+# By operator: what comes first, what separates values, and whether the names are written (RFC 6570, appendix A).
+OPERATORS = {
+    "": ("", ",", False),
+    "+": ("", ",", False),
+    "#": ("#", ",", False),
+    ".": (".", ".", False),
+    "/": ("/", "/", False),
+    ";": (";", ";", True),
+    "?": ("?", "&", True),
+    "&": ("&", "&", True),
+}
+
+
+def expand(template: str, values: dict[str, str]) -> str:
+    """Replace the variables by values, as a client does; a variable without a value is omitted."""
+
+    def expression(found: re.Match[str]) -> str:
+        first, separator, is_named = OPERATORS[found[1]]
+        pieces = []
+        for name in found[2].split(","):
+            plain = name.removesuffix("*")
+            if plain in values:
+                safe = ":/?#[]@!$&'()*+,;=" if found[1] in {"+", "#"} else "/" if plain != name else ""
+                value = quote(values[plain], safe=safe)
+                pieces.append(f"{plain}={value}" if is_named else value)
+        return first + separator.join(pieces) if pieces else ""
+
+    return re.sub(r"\{([+#./;?&]?)([^}]*)\}", expression, template)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +75,10 @@ from twopipes.errors import TwopipesError
         ("config://app", "config://app", {}),
     ],
 )
-def test_a_template_expands_values_and_matches_them_again(template, uri, values):
+def test_a_template_matches_the_uri_that_its_values_expand_to(template, uri, values):
     """RS-01."""
-    found = UriTemplate(template)
-    assert found.match(uri) == values
-    assert found.expand(values).replace("%2F", "/") == uri
+    assert UriTemplate(template).match(uri) == values
+    assert expand(template, values).replace("%2F", "/") == uri
 
 
 def test_the_names_of_a_query_may_be_in_any_order():
@@ -127,25 +158,8 @@ def test_an_error_names_the_template_and_the_position(template, position, why):
     assert isinstance(caught.value, TwopipesError)
 
 
-def test_a_name_that_is_not_in_the_template_is_an_error():
-    with pytest.raises(TypeError, match="has no variable b"):
-        UriTemplate("a:{x}").expand(x="1", b="2")
-
-
-def test_a_variable_without_a_value_is_left_out():
-    assert UriTemplate("a:b{/c}{?d,e}").expand(e="1") == "a:b?e=1"
-
-
-def test_templates_are_values():
-    one = UriTemplate("a:{x}{?y}")
-    assert one == UriTemplate("a:{x}{?y}")
-    assert one != UriTemplate("a:{y}")
-    assert one != "a:{x}{?y}"
-    assert len({one, UriTemplate("a:{x}{?y}")}) == 1
-    assert str(one) == "a:{x}{?y}"
-    assert repr(one) == "UriTemplate('a:{x}{?y}')"
-    assert one.variables == ("x", "y")
-    assert one.optional == {"y"}
+def test_the_variables_of_a_template_are_known():
+    assert UriTemplate("a:{x}{?y}").variables == ("x", "y")
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -155,9 +169,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 def test_any_values_survive_expanding_and_matching(one, two, three):
     """For values that do not contain the separators of the template."""
     for text in ("a:{x}/{y}{?z}", "a:{x,y}{#z}", "a:{/x,y}{;z}", "a:b?c{&x,y,z}", "a:{x}/{y}/{+z}", "a:{x}?{y}{#z}"):
-        template = UriTemplate(text)
         values = {"x": one, "y": two, "z": three}
-        assert template.match(template.expand(values)) == values
+        assert UriTemplate(text).match(expand(text, values)) == values
 
 
 @given(st.text(st.sampled_from("ab/?#%25.,&=+;:")), st.sampled_from(["a:{x}", "a:{+x}/{y}", "a:{x*}{?y}", "a:{x}{/y}.b{#z}"]))
@@ -165,7 +178,7 @@ def test_matched_values_expand_to_an_equivalent_uri(text, template):
     """For any URI that matches, the values expand to a URI that gives the same values."""
     found = UriTemplate(template).match("a:" + text)
     if found is not None:
-        again = UriTemplate(template).match(UriTemplate(template).expand(found))
+        again = UriTemplate(template).match(expand(template, found))
         assert again == found or any(each in value for value in found.values() for each in "/?#.")
 
 
