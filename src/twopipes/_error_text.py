@@ -83,7 +83,7 @@ def start_failure(
     """Return the message of :class:`twopipes.errors.StartFailed`."""
     failed = f"cannot start {argv[0]!r}"
     detail = f" ({detail})" if detail else ""
-    interpreter = _interpreter_command(argv)
+    interpreter = f": python {' '.join(argv)} (in Python, use sys.executable for python)" if argv[0].endswith(".py") else ""
     if reason == "no such folder":
         other = f", or set another one with {options['cwd']}" if "cwd" in options else ""
         return f"{failed}: its folder {cwd} does not exist or is not a folder; create it{other}"
@@ -129,11 +129,6 @@ def no_output(*, exited_cleanly: bool) -> str:
     """Return the end of the message for a server that wrote nothing; a clean exit at the start suggests a missing ``run()``."""
     hint = "; a server runs until its stdin is closed: does the program call server.run()?" if exited_cleanly else ""
     return f"; it wrote nothing to stderr{hint}"
-
-
-def _interpreter_command(argv: Sequence[str]) -> str:
-    """Return how to start a Python file that was given without its interpreter; empty for any other program."""
-    return f": python {' '.join(argv)} (in Python, use sys.executable for python)" if argv[0].endswith(".py") else ""
 
 
 def capability_names(required: Mapping[str, Any]) -> Iterator[str]:

@@ -96,14 +96,11 @@ class Adapter:
         for field in structs.fields(kind) if issubclass(kind, Struct) else ():
             if not spans.get(field.encode_name, ALWAYS).has(self.revision):
                 drops.append((field.name, field.default))
-            elif any(self._needs_changes(each) for each in _types_in(field.type)):
+            elif any((self._plans[each] if each in self._plans else self._plan(each)) for each in _types_in(field.type)):
                 inner.append(field.name)
         plan = _Plan(apply, tuple(drops), tuple(inner)) if apply or drops or inner else None
         self._plans[kind] = plan
         return plan
-
-    def _needs_changes(self, kind: type[Any]) -> bool:
-        return (self._plans[kind] if kind in self._plans else self._plan(kind)) is not None
 
 
 def _reject(value: Any, revision: str) -> Any:

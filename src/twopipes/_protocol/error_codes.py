@@ -22,7 +22,7 @@ def error_object(error: BaseException, revision: str) -> ErrorObject:
         # Other exceptions may contain paths, secrets or code, which must not reach the peer.
         return ErrorObject(_codes.INTERNAL_ERROR, "Internal error")
     code, data = _code_and_data(error, revision)
-    return ErrorObject(code, _sendable_text(error.message), UNSET if data is None else _sendable(data))
+    return ErrorObject(code, str(error.message).encode("utf-8", "replace").decode(), UNSET if data is None else _sendable(data))
 
 
 def _code_and_data(error: McpError, revision: str) -> tuple[int, Any]:
@@ -73,10 +73,6 @@ def _sendable(data: Any) -> Any:
     return data
 
 
-def _sendable_text(message: object) -> str:
-    return str(message).encode("utf-8", "replace").decode()
-
-
 def read(error: ErrorObject, revision: str, *, method: str) -> McpError:
     """Return the exception for an error response to ``method``."""
     code, message = error.code, error.message
@@ -93,7 +89,9 @@ def read(error: ErrorObject, revision: str, *, method: str) -> McpError:
             found = errors.CapabilityMissing(required, message=message)
         case _codes.UNSUPPORTED_REVISION, {"supported": list(supported)} if all(isinstance(each, str) for each in supported):
             found = errors.UnsupportedRevision(str(data.get("requested", "")), supported, message=message)
-        case _codes.URLS_REQUIRED, {"elicitations": list(asked)} if _are_objects(asked) and ERROR_CODES[code].has(revision):
+        case _codes.URLS_REQUIRED, {"elicitations": list(asked)} if all(isinstance(each, dict) for each in asked) and ERROR_CODES[
+            code
+        ].has(revision):
             found = errors.UrlsRequired(asked, message=message)
         case _codes.USER_REFUSED, _ if method == "sampling/createMessage":
             found = errors.UserRefused(message)  # ER-15
@@ -101,10 +99,6 @@ def read(error: ErrorObject, revision: str, *, method: str) -> McpError:
             found = _BY_CODE.get(code, McpError)(message, code=code)  # ER-07: other codes have no meaning here.
     found.data = data
     return found
-
-
-def _are_objects(asked: list[Any]) -> bool:
-    return all(isinstance(each, dict) for each in asked)
 
 
 _BY_CODE: dict[int, type[McpError]] = {

@@ -160,7 +160,11 @@ def _what_follows(rest: _Parts) -> tuple[str, bool]:
 
 def _end_of_widest(rest: _Parts, uri: str, position: int) -> int:
     """Return the end of the last value with slashes: the rest of the URI has as many slashes as the rest of the template."""
-    skeleton = "".join(_skeleton(part) for part in rest)
+    # The fixed text of the rest, with the slashes and marks that its expressions add.
+    skeleton = "".join(
+        part if isinstance(part, str) else part.operator.first * (len(part.names) if part.operator.first == "/" else 1)
+        for part in rest
+    )
     mark = next((each for each in skeleton if each in "?#"), "")
     end = uri.find(mark, position) if mark else -1
     end = len(uri) if end < 0 else end
@@ -175,14 +179,6 @@ def _end_of_widest(rest: _Parts, uri: str, position: int) -> int:
         return max(position, end - after.index("/"))
     end = uri.rfind(after, position, end) if after else end
     return max(position, end)
-
-
-def _skeleton(part: str | _Expression) -> str:
-    """Return the fixed text of a part, or the slashes and marks that an expression adds."""
-    if isinstance(part, str):
-        return part
-    first = part.operator.first
-    return first * len(part.names) if first == "/" else first
 
 
 def _parsed(template: str) -> _Parts:

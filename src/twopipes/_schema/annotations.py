@@ -82,7 +82,10 @@ class ShapeBuilder:
             return leaf
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated:
-            return self._annotated(annotation)
+            inner, *extras = typing.get_args(annotation)
+            if any(map(pydantic_bridge.is_instruction, extras)):
+                return Foreign(annotation)
+            return self.decorated(self.build(inner), extras)
         if origin in UNIONS:
             return self._union(annotation)
         if origin is typing.Literal:
@@ -116,12 +119,6 @@ class ShapeBuilder:
         self.used_enclosing = True
         return found
 
-    def _annotated(self, annotation: Any) -> Shape:
-        inner, *extras = typing.get_args(annotation)
-        if any(map(pydantic_bridge.is_instruction, extras)):
-            return Foreign(annotation)
-        return self.decorated(self.build(inner), extras)
-
     def decorated(self, shape: Shape, extras: list[Any]) -> Shape:
         """Return a shape with the constraints and notes of ``Annotated`` metadata."""
         metadata = read_metadata(extras)
@@ -154,7 +151,8 @@ class ShapeBuilder:
             return Array(_SETS[origin], self.build(arguments[0]) if arguments else ANYTHING)
         if origin in _DICTS:
             key, value = (self.build(each) for each in arguments) if arguments else (ANYTHING, ANYTHING)
-            if not _is_key(key):
+            is_plain = not isinstance(key, Choice) and key.kinds in ({"string"}, {"integer"}, {"custom"})
+            if key is not ANYTHING and not is_plain:
                 raise Unsupported(f"{_type_name(arguments[0])} cannot be the key of an object")
             return Table(dict, key, value)
         if origin is tuple:
@@ -168,7 +166,9 @@ class ShapeBuilder:
     def _named(self, annotation: Any, origin: Any) -> Shape:
         """Return the shape of a named type: an alias, a type variable or a class."""
         if isinstance(annotation, typing.TypeVar):
-            return self._type_variable(annotation)
+            if annotation.__constraints__:
+                return Choice([self.build(each) for each in annotation.__constraints__])
+            return ANYTHING if annotation.__bound__ is None else self.build(annotation.__bound__)
         if hasattr(annotation, "__supertype__"):  # NewType
             return self.build(annotation.__supertype__)
         if hasattr(origin, "__value__"):  # type X[T] = ...
@@ -183,11 +183,6 @@ class ShapeBuilder:
         if is_record(kind):
             return self._record(annotation, kind)
         return _plain_class(kind)
-
-    def _type_variable(self, variable: typing.TypeVar) -> Shape:
-        if variable.__constraints__:
-            return Choice([self.build(each) for each in variable.__constraints__])
-        return ANYTHING if variable.__bound__ is None else self.build(variable.__bound__)
 
     def _record(self, annotation: Any, kind: type[Any]) -> Record:
         record = self._records.get(annotation)
@@ -288,10 +283,6 @@ def _chosen(by_value: dict[Any, Any], value: Any) -> Any:
     if isinstance(value, dict | list) or (type(value), value) not in by_value:
         raise ValueError(f"Invalid enum value {value!r}")
     return by_value[type(value), value]
-
-
-def _is_key(shape: Shape) -> bool:
-    return shape is ANYTHING or (not isinstance(shape, Choice) and shape.kinds in ({"string"}, {"integer"}, {"custom"}))
 
 
 def _type_name(annotation: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
 from typing import Any
@@ -66,7 +66,8 @@ class Binder:
         try:
             plain = decode(raw)
         except (DecodeError, RecursionError) as error:
-            raise self._rejection(self._subject, [_unreadable(error)]) from None
+            what = _TOO_DEEP if isinstance(error, RecursionError) else f"The arguments are not JSON: {error}"
+            raise self._rejection(self._subject, [Problem("", what)]) from None
         if not isinstance(plain, dict):
             raise self._rejection(self._subject, [Problem("", f"Expected an object with the arguments by name{given(plain)}")])
         return self.read_plain(plain, read=_read_leniently if lenient else _read)
@@ -104,18 +105,13 @@ class Binder:
                 found[name] = fill()
         return found
 
-    def _problems(self, name: str, value: Any, error: ValidationError | RecursionError) -> list[Problem]:
+    def _problems(self, name: str, value: Any, error: ValidationError | RecursionError) -> Iterator[Problem]:
         if isinstance(error, RecursionError):
-            return [Problem(name, _TOO_DEEP)]
-        problems = [problem.under(name) for problem in problems_in(error, value)]
-        return [self._with_choices(problem) for problem in problems]
-
-    def _with_choices(self, problem: Problem) -> Problem:
-        """Add the allowed values, if the schema lists them."""
-        if not problem.what.startswith("Invalid enum value"):
-            return problem
-        choices = _choices(self._schema, problem.path)
-        return Problem(problem.path, f"{problem.what}; expected one of {choices}") if choices else problem
+            yield Problem(name, _TOO_DEEP)
+            return
+        for path, what in (problem.under(name) for problem in problems_in(error, value)):
+            choices = _choices(self._schema, path) if what.startswith("Invalid enum value") else ""
+            yield Problem(path, f"{what}; expected one of {choices}" if choices else what)
 
     def _unknown(self, name: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 - only needed for invalid arguments
@@ -128,21 +124,14 @@ class Binder:
         return f"{unknown}; expected one of {names}" if names else f"{unknown}; none are expected"
 
 
-def _unreadable(error: Exception) -> Problem:
-    return Problem("", _TOO_DEEP if isinstance(error, RecursionError) else f"The arguments are not JSON: {error}")
-
-
 def _read(value: Any, kind: Any) -> Any:
     try:
         return converted(value, kind)
     except ValidationError:
         whole = _whole(value)
-        if whole is value:
-            raise
-        try:
-            return converted(whole, kind)
-        except ValidationError:
-            pass
+        if whole is not value:
+            with suppress(ValidationError):
+                return converted(whole, kind)
         raise
 
 

@@ -142,7 +142,8 @@ def _dataclass_members(kind: type[Any], hints: Mapping[str, _Hint], record: Reco
     import dataclasses  # noqa: PLC0415 - already loaded by the module of the class
 
     found = []
-    if any(_is_init_only(hint.annotation) for hint in hints.values()):
+    names = (hint.annotation if isinstance(hint.annotation, str) else type(hint.annotation).__name__ for hint in hints.values())
+    if any(name.startswith(("InitVar", "dataclasses.InitVar")) for name in names):
         raise Unsupported(f"{kind.__qualname__} has an InitVar, whose value cannot be read from an instance; use a field")
     for field in dataclasses.fields(kind):
         is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -199,11 +200,6 @@ def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, An
         return made
 
     return make_without_init
-
-
-def _is_init_only(annotation: Any) -> bool:
-    name = annotation if isinstance(annotation, str) else type(annotation).__name__
-    return name.startswith(("InitVar", "dataclasses.InitVar"))
 
 
 def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> list[Member]:

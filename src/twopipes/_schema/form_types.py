@@ -14,11 +14,11 @@ from twopipes._schema import pydantic_bridge
 from twopipes._schema.annotations import NULL, ShapeBuilder
 from twopipes._schema.binding import Binder
 from twopipes._schema.functions import enclosing_variables
-from twopipes._schema.problems import Refused, Unsupported
+from twopipes._schema.problems import Refused, Unsupported, located
 from twopipes._schema.records import NO_DEFAULT, Field, Record
 from twopipes._schema.shapes import Array, Book, Leaf, Noted, Schema, Shape, Wrapped, unwrapped
 from twopipes._schema.unions import Choice
-from twopipes.errors import FormRejected, Problem, SignatureRejected
+from twopipes.errors import FormRejected, Problem
 
 T = TypeVar("T")
 
@@ -47,10 +47,8 @@ def elicitation_schema(kind: type[Any]) -> Schema:
     properties: Schema = {}
     fields, _ = _form(kind)
     for field in fields:
-        try:
+        with located(kind.__qualname__, f"field {field.wire_name}"):
             properties[field.wire_name] = _field_schema(field)
-        except Unsupported as error:
-            raise SignatureRejected(kind.__qualname__, f"field {field.wire_name}", str(error)) from error
     required = [field.wire_name for field in fields if field.is_required and not _may_be_null(field.shape)]
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
@@ -73,10 +71,9 @@ def read_form(kind: type[T], content: Mapping[str, Any] | None) -> T:
             found = make(Binder(kind.__qualname__, fields, schema, rejection=FormRejected).read_plain(answers))
     except FormRejected:
         raise
-    except Refused as error:
-        raise FormRejected(kind.__qualname__, error.problems) from error
-    except (ValueError, TypeError) as error:  # raised by the class itself
-        raise FormRejected(kind.__qualname__, [Problem("", str(error))]) from error
+    except (ValueError, TypeError) as error:  # of pydantic, or raised by the class itself
+        problems = error.problems if isinstance(error, Refused) else [Problem("", str(error))]
+        raise FormRejected(kind.__qualname__, problems) from error
     return found
 
 
@@ -85,14 +82,12 @@ def _form(kind: Any) -> tuple[tuple[Field, ...], Callable[[dict[str, Any]], Any]
     subject = getattr(kind, "__qualname__", str(kind))
     module = sys.modules.get(getattr(kind, "__module__", ""))
     builder = ShapeBuilder(vars(module) if module else {}, lambda: enclosing_variables(kind))
-    try:
+    with located(subject, ""):
         if pydantic_bridge.is_model(kind):
             return _model_fields(kind, builder), None
         record = builder.build(kind)
-    except Unsupported as error:
-        raise SignatureRejected(subject, "", str(error)) from error
-    if not isinstance(record, Record) or record.is_array:
-        raise SignatureRejected(subject, "", "a form needs a class with named fields")
+        if not isinstance(record, Record) or record.is_array:
+            raise Unsupported("a form needs a class with named fields")
     return record.fields, record.make
 
 

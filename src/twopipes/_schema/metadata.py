@@ -74,9 +74,5 @@ def _constrain_foreign(metadata: Metadata, source: Any) -> None:
         metadata.is_native = False
     elif callable(getattr(source, "func", None)) and type(source).__name__ == "Predicate":
         metadata.is_native = False
-        metadata.tests.append(_test(source.func))
-
-
-def _test(predicate: Callable[[Any], bool]) -> Callable[[Any], str | None]:
-    name = getattr(predicate, "__name__", "predicate")
-    return lambda value: None if predicate(value) else f"Does not satisfy {name}"
+        name = getattr(source.func, "__name__", "predicate")
+        metadata.tests.append(lambda value: None if source.func(value) else f"Does not satisfy {name}")

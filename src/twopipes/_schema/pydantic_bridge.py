@@ -36,25 +36,9 @@ def is_instruction(metadata: Any) -> bool:
     return type(metadata).__module__.startswith("pydantic") and not is_pattern
 
 
-class FieldDefault:
-    """The default of a ``pydantic.Field(...)``."""
-
-    def __init__(self, field: Any) -> None:
-        self._field = field
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is a value, not a factory."""
-        return self._field.default_factory is None
-
-    def __call__(self) -> Any:
-        """Return the value."""
-        return self._field.get_default(call_default_factory=True)
-
-
-def default_in(extras: list[Any]) -> FieldDefault | None:
-    """Return the default in metadata, if any."""
-    return next((FieldDefault(each) for each in extras if is_field(each) and not each.is_required()), None)
+def default_in(extras: list[Any]) -> Any:
+    """Return the ``pydantic.Field(...)`` in metadata that has a default, if any."""
+    return next((each for each in extras if is_field(each) and not each.is_required()), None)
 
 
 def adapter(annotation: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -143,7 +144,7 @@ class Leaf(Shape):
             if bounds:
                 rest = {name: value for name, value in wanted.items() if name not in bounds}
                 inner = self.constrained(rest, is_native=is_native) if rest else self
-                return Checked(inner, [_in_order(name, bound) for name, bound in bounds.items()])
+                return Checked(inner, [partial(_out_of_order, *_SIGNS[name], bound) for name, bound in bounds.items()])
         schema = {**self._schema, **_limits(self.family, wanted)}
         reading, checking = (Annotated[kind, Meta(**wanted)] for kind in (self._reading, self._checking))
         leaf = Leaf(schema, reading, family=self.family, kinds=self.kinds, checking=checking)
@@ -160,10 +161,9 @@ _SIGNS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _in_order(name: str, bound: Any) -> Callable[[Any], str | None]:
-    """Return a test for a bound on types that msgspec does not compare: decimals, dates, durations."""
-    sign, holds = _SIGNS[name]
-    return lambda value: None if holds(value, bound) else f"Expected a value {sign} {bound}"
+def _out_of_order(sign: str, holds: Callable[[Any, Any], bool], bound: Any, value: Any) -> str | None:
+    """Test a bound on types that msgspec does not compare: decimals, dates, durations."""
+    return None if holds(value, bound) else f"Expected a value {sign} {bound}"
 
 
 class Wrapped(Shape):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Raw, Struct, ValidationError
@@ -69,11 +70,6 @@ class Signature(Struct, kw_only=True, eq=False):
     def output_schema(self) -> Schema | None:
         """The JSON Schema of the return value, or ``None`` if the function declares no data."""
         return None if self.output is None else self.output.schema
-
-    @property
-    def wraps_output(self) -> bool:
-        """Whether the return value is wrapped in an object, as ``result``."""
-        return self.output is not None and self.output.is_wrapped
 
     def bind(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
         """Convert the arguments of a call to the types of the function, by the names of its parameters, or raise every problem.
@@ -228,11 +224,13 @@ def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder,
         extras.append(default)
         default = NO_DEFAULT
     wire_name = read_metadata(extras).wire_name or parameter.name
-    fill = pydantic_bridge.default_in(extras) if default is NO_DEFAULT else None
+    fill = None
+    if default is NO_DEFAULT and (source := pydantic_bridge.default_in(extras)) is not None:
+        fill = partial(source.get_default, call_default_factory=True)
+        default = NO_DEFAULT if source.default_factory else fill()
     is_required = default is NO_DEFAULT and fill is None
-    if fill is not None and fill.is_constant:
-        default = fill()
-    if default is None and not _accepts_null(shape):
+    accepts_null = "null" in shape.kinds or (isinstance(shape, Foreign) and not shape.is_native)
+    if default is None and not accepts_null:
         shape = Choice([shape, NULL])  # `x: int = None` means `int | None`
     elif default is not NO_DEFAULT and default is not None and LEAVES.get(type(default)) is not shape:
         _check_default(default, shape)
@@ -251,10 +249,6 @@ def _check_default(default: Any, shape: Shape) -> None:
     except ValidationError as error:
         problems = "; ".join(map(str, problems_in(error, decode(data))))
         raise Unsupported(f"its default {default!r} does not match its type: {problems}") from error
-
-
-def _accepts_null(shape: Shape) -> bool:
-    return "null" in shape.kinds or (isinstance(shape, Foreign) and not shape.is_native)
 
 
 def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subject: str, *, accepts_extra: bool) -> Schema:

@@ -254,7 +254,7 @@ def test_an_argument_that_is_returned_has_its_default_values(kind, given, expect
     signature = describe(save)
     value = signature.bind(msgspec.json.encode({"value": given}))["value"]
     written = json.loads(bytes(signature.output.encode(value, "f")))
-    assert (written["result"] if signature.wraps_output else written) == expected
+    assert (written["result"] if signature.output.is_wrapped else written) == expected
 
 
 @pytest.mark.parametrize("kind", [Note, Labelled, Plain, Frozen, ByName, Job, OwnInit, Attrs, AttrsOfRanked])

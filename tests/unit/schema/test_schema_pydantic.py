@@ -199,7 +199,7 @@ def test_unhashable_metadata_is_supported():
 def test_a_model_whose_root_is_not_an_object_is_wrapped():
     numbers = pydantic.RootModel[list[int]]
     found = taking(numbers)
-    assert found.wraps_output
+    assert found.output.is_wrapped
     assert bytes(found.output.encode(numbers([1]), "f")) == b'{"result":[1]}'
     assert read(numbers, [1]) == numbers([1])
 
