@@ -10,12 +10,12 @@ TAG = "io.modelcontextprotocol/subscriptionId"
 listens: list[object] = []
 
 
-def say(**message: object) -> None:
+def send(**message: object) -> None:
     os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
 def cancel(listen: object) -> None:
-    say(method="notifications/cancelled", params={"requestId": listen, "_meta": {TAG: listen}})
+    send(method="notifications/cancelled", params={"requestId": listen, "_meta": {TAG: listen}})
 
 
 def end(_number: int, _frame: object) -> None:
@@ -23,7 +23,7 @@ def end(_number: int, _frame: object) -> None:
         if FAULT not in {"cancels-late", "result-alone"}:
             cancel(None if FAULT == "cancels-nothing" else listen)
         if FAULT != "says-nothing":
-            say(id=listen, result={"resultType": "complete", "_meta": {TAG: listen}})
+            send(id=listen, result={"resultType": "complete", "_meta": {TAG: listen}})
         if FAULT == "cancels-late":
             cancel(listen)
     os._exit(0)
@@ -34,10 +34,10 @@ for line in sys.stdin.buffer:
     asked = json.loads(line)
     if asked["method"] == "server/discover":
         more = {"capabilities": {}, "ttlMs": 0, "cacheScope": "private"}
-        say(id=asked["id"], result={"resultType": "complete", "supportedVersions": ["2026-07-28"], **more})
+        send(id=asked["id"], result={"resultType": "complete", "supportedVersions": ["2026-07-28"], **more})
     elif asked["method"] == "subscriptions/listen":
         listens.append(asked["id"])
         content = {"notifications": {}, "_meta": {TAG: asked["id"]}}
-        say(method="notifications/subscriptions/acknowledged", params=content)
+        send(method="notifications/subscriptions/acknowledged", params=content)
     elif "id" in asked:
-        say(id=asked["id"], error={"code": -32601, "message": "no"})
+        send(id=asked["id"], error={"code": -32601, "message": "no"})

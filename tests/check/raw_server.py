@@ -15,12 +15,12 @@ TOOL = {"name": "log", "inputSchema": {"type": "object"}, "annotations": {"readO
 REVISIONS = ["2026-07-28", "2025-11-25"]
 
 
-def say(message: dict[str, object], *, to_nobody: bool = False) -> None:
+def send(message: dict[str, object], *, is_unread: bool = False) -> None:
     try:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        if not to_nobody:
+        if not is_unread:
             raise
 
 
@@ -37,7 +37,7 @@ def answer(message: dict[str, object], fault: str) -> dict[str, object]:
             return {"result": {**HINTS, "tools": [TOOL]}}
         case "tools/call":
             data = dict(os.environ) if fault == "logs-its-environment" else "called"
-            say({"method": "notifications/message", "params": {"level": "info", "data": data}})
+            send({"method": "notifications/message", "params": {"level": "info", "data": data}})
             return {"result": {"resultType": "complete", "content": [{"type": "text", "text": "logged"}]}}
     return {"error": {"code": -32601, "message": "no such method"}}
 
@@ -71,7 +71,7 @@ def main(fault: str) -> None:
             break
         message = json.loads(line)
         if "id" in message and "method" in message:
-            say({"id": message["id"], **answer(message, fault)}, to_nobody=fault == "talks-to-nobody")
+            send({"id": message["id"], **answer(message, fault)}, is_unread=fault == "ignores-a-closed-pipe")
     if fault == "stays-after-the-end":
         time.sleep(60)
 

@@ -9,18 +9,18 @@ import sys
 def main(fault: str, command: list[str]) -> None:
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
-    def say(message: dict[str, object]) -> None:
+    def send(message: dict[str, object]) -> None:
         server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         server.stdin.flush()
 
     info = {"name": "raw", "version": "1"}
-    say({"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}})
+    send({"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}})
     answer = json.loads(server.stdout.readline())
     if "error" in answer and fault == "dies-of-an-error":
         signal.raise_signal(signal.SIGTERM)  # as a crash does, but without a core file
     if "result" in answer:
-        say({"method": "notifications/initialized"})
-        say({"id": 2, "method": "tools/list"})
+        send({"method": "notifications/initialized"})
+        send({"id": 2, "method": "tools/list"})
         server.stdout.readline()
     server.stdin.close()
     server.wait()

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from check.pacing import waiting
+from check.time_scale import scaled
 from twopipes import TwopipesError
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
@@ -385,4 +385,4 @@ def task_server(*faults: str) -> ChannelTarget:
             await asyncio.gather(serving, return_exceptions=True)
             await theirs.close()
 
-    return ChannelTarget(connect, timeouts=waiting(WAITS))
+    return ChannelTarget(connect, timeouts=scaled(WAITS))

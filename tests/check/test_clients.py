@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from check import touring
-from check.checking import of_client, patiently, what_was_missed
-from check.mutating import all_mutants
+from check import full_tour
+from check.mutation import all_mutants
+from check.runs import of_client, patiently, what_was_missed
 from twopipes._protocol.revisions import ALL
 from twopipes._tools.check.client_run import CommandDriver
 
@@ -25,7 +25,7 @@ def test_the_healthy_twin_has_no_findings(revision):
 
 @pytest.mark.parametrize("revision", ALL)
 def test_the_healthy_twin_has_no_findings_as_a_program(revision):
-    driver = CommandDriver([sys.executable, touring.__file__, "{server}"])
+    driver = CommandDriver([sys.executable, full_tour.__file__, "{server}"])
     outcome = patiently(lambda: of_client(driver, revisions=[revision]))
     assert outcome.revisions == [revision]
     assert [(each.rule.id, each.probe, each.why, each.received) for each in outcome.failures] == []

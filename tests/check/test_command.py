@@ -13,7 +13,7 @@ from twopipes._cli import main
 from twopipes._tools.check.client_run import CommandDriver, filled_in
 from twopipes.errors import LocalProtocolError
 
-TOURING = Path(__file__).parent / "touring.py"
+FULL_TOUR = Path(__file__).parent / "full_tour.py"
 LEGACY_AND_LOUD = """
 import json, sys
 print("hello", flush=True)
@@ -58,7 +58,7 @@ def test_a_server_that_prints_fails(capsys):
 
 def test_a_client_is_run_with_a_fake_server_in_its_command(capsys):
     code, out, err = check(
-        capsys, "--client", "--only", "FR-10,FR-05", "--revision", "2026-07-28", "--", sys.executable, str(TOURING), "{server}"
+        capsys, "--client", "--only", "FR-10,FR-05", "--revision", "2026-07-28", "--", sys.executable, str(FULL_TOUR), "{server}"
     )
     assert (code, err) == (0, "")
     assert "2 rules: 2 passed" in out
@@ -118,7 +118,7 @@ def test_a_manually_started_host_is_reported_after_it_disconnects():
         shown = next(line for line in checking.stderr if "twopipes._tools.check.relay_process" in line)
         entry = json.loads(next(line for line in checking.stderr if "mcpServers" in line))["mcpServers"]["twopipes-check"]
         assert [entry["command"], *entry["args"]] == shlex.split(shown)
-        subprocess.run([sys.executable, str(TOURING), *shlex.split(shown)], timeout=60, check=True)
+        subprocess.run([sys.executable, str(FULL_TOUR), *shlex.split(shown)], timeout=60, check=True)
         out, _ = checking.communicate(timeout=60)
     assert checking.returncode == 0
     assert "1 rule: 1 passed" in out

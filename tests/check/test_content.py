@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from check.altering import become_result
-from check.checking import HASTY, of_client, of_server, run
 from check.healthy import WAITS, new_server, served
-from check.mutating import MutatingChannel, Wire
+from check.mutation import MutatingChannel, Wire
+from check.response_mutants import become_result
+from check.runs import HASTY, of_client, of_server, run
 from twopipes import Server, connect
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes._tools.check.content.blocks import faults_of_annotations, faults_of_block, faults_of_icon, is_mime_type

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from check.checking import PATIENT, of_client, of_server, run
+from check.full_tour import tour
 from check.healthy import EXAMPLE
-from check.touring import tour
+from check.runs import PATIENT, of_client, of_server, run
 from twopipes import RestartPolicy, ServerCommand
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 from twopipes._tools.check.server_source import CommandTarget
 
-LEAVING = Path(__file__).parent / "raw_leaving.py"
+ENDING_CLIENT = Path(__file__).parent / "raw_ending_client.py"
 # A client that gives its server less time than usual, to keep the test short.
 HURRIED = """
 import asyncio, sys
@@ -25,7 +25,7 @@ async def main():
 asyncio.run(main())
 """
 DRIVERS = {
-    "by-hand": [sys.executable, str(LEAVING), "properly", "{server}"],
+    "by-hand": [sys.executable, str(ENDING_CLIENT), "properly", "{server}"],
     "ours": [sys.executable, "-c", HURRIED, "{server}"],
 }
 
@@ -45,7 +45,7 @@ def test_a_client_that_ends_its_server_properly_has_no_findings(driver, revision
 
 
 def test_in_a_modern_revision_a_client_may_kill_its_server_after_a_while():
-    client = CommandDriver([sys.executable, str(LEAVING), "knows-no-signal-but-one", "{server}"])
+    client = CommandDriver([sys.executable, str(ENDING_CLIENT), "knows-no-signal-but-one", "{server}"])
     outcome = run(of_client(client, revisions=["2026-07-28"], wanted={"SD-01"}, timeouts=PATIENT))
     assert outcomes(outcome, "SD-01") == {"SD-01": {"passed"}}, outcome.failures
 

@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from check.checking import BRISK, of_client, of_server, run
+from check.full_tour import tour
 from check.healthy import WAITS, new_server, served
-from check.touring import tour
+from check.runs import BRISK, of_client, of_server, run
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.table import chosen
 from twopipes._tools.check.client_run import InProcessDriver

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from check.checking import of_client, of_server, run
+from check.runs import of_client, of_server, run
 from twopipes._process.command import ServerCommand
 from twopipes._tools.check import line_reader as intake
 from twopipes._tools.check.client_run import CommandDriver

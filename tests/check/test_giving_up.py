@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from check.checking import HASTY, PATIENT, of_client, run
-from check.pacing import waiting
-from check.raw_talking import META, Talking
+from check.raw_connection import META, RawConnection
 from check.raw_tasks_client import hand_to
+from check.runs import HASTY, PATIENT, of_client, run
+from check.time_scale import scaled
 from twopipes import TwopipesError
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
@@ -35,7 +35,7 @@ asyncio.run(main())
 
 
 def outcomes(driver, revision, rule, timeouts=HASTY):
-    outcome = run(of_client(driver, revisions=[revision], wanted={rule}, timeouts=waiting(timeouts)))
+    outcome = run(of_client(driver, revisions=[revision], wanted={rule}, timeouts=scaled(timeouts)))
     return {(verdict.outcome, verdict.why if verdict.outcome == "failed" else "") for verdict in outcome.of(rule)}
 
 
@@ -43,13 +43,13 @@ def talking_client(revision, tour):
     meta = {"_meta": META} if revision == MODERN else {}
 
     async def go(launcher):
-        async with Talking(launcher) as talking:
+        async with RawConnection(launcher) as connection:
 
             async def ask(method, **params):
-                return await talking.ask(method, {**params, **meta})
+                return await connection.ask(method, {**params, **meta})
 
-            await (ask("server/discover") if revision == MODERN else talking.shake_hands())
-            await tour(talking, ask)
+            await (ask("server/discover") if revision == MODERN else connection.shake_hands())
+            await tour(connection, ask)
 
     return InProcessDriver(go)
 
@@ -58,13 +58,13 @@ def talking_client(revision, tour):
 @pytest.mark.parametrize("revision", [LEGACY, MODERN])
 @pytest.mark.parametrize("rule", ["CA-06", "CA-07"])
 def test_a_client_that_calls_no_more_tools_after_a_timeout_has_no_findings(rule, revision, more):
-    async def tour(talking, ask):
+    async def tour(connection, ask):
         for number, tool in enumerate((await ask("tools/list"))["result"]["tools"]):
             try:
                 async with asyncio.timeout(0.3):
                     await ask("tools/call", name=tool["name"], arguments={})
             except TimeoutError:
-                talking.say("notifications/cancelled", {"requestId": number + 3})  # behind the opening and the list
+                connection.send("notifications/cancelled", {"requestId": number + 3})  # behind the opening and the list
                 break
         for method in MORE[more]:
             await ask(method)
@@ -81,9 +81,9 @@ def test_a_client_that_reports_a_failed_call_by_its_exit_code_has_no_findings(ru
 
 def test_a_client_that_gives_up_a_contradictory_server_is_not_judged():
     async def go(launcher):
-        async with Talking(launcher) as talking:
-            if "result" in await talking.ask("server/discover", {"_meta": META}):
-                await talking.ask("tools/list", {"_meta": META})
+        async with RawConnection(launcher) as connection:
+            if "result" in await connection.ask("server/discover", {"_meta": META}):
+                await connection.ask("tools/list", {"_meta": META})
 
     assert outcomes(InProcessDriver(go), MODERN, "DE-03") == {("skipped", "")}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from check.checking import BRISK, of_client, of_server, patiently, run
+from check.full_tour import tour
 from check.healthy import EXAMPLE, new_server
-from check.pacing import waiting
-from check.touring import tour
+from check.runs import BRISK, of_client, of_server, patiently, run
+from check.time_scale import scaled
 from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
@@ -28,7 +28,7 @@ over_sockets = pytest.mark.parametrize(
     [pytest.param(ALL, id="all"), *(pytest.param((each,), id=each, marks=pytest.mark.mutants) for each in OLDER)],
 )
 
-TOURING = Path(__file__).parent / "touring.py"
+FULL_TOUR = Path(__file__).parent / "full_tour.py"
 # Seconds. Processes on a busy machine; nothing is waited for that long that comes.
 WAITS = ProbeTimeouts(start=30, response=20, grace=0.05, exit=10, step=5)
 
@@ -90,7 +90,7 @@ def test_our_client_over_a_unix_socket(tmp_path, revisions):
         path = tmp_path / f"c{next(numbers)}"  # several are under way at a time
         listener = await listen_unix(path, lambda channel: launcher.serve(channel=channel))
         try:
-            await tour(f"unix:{path}", timeouts=waiting(BRISK))
+            await tour(f"unix:{path}", timeouts=scaled(BRISK))
         finally:
             await listener.close()
 
@@ -104,7 +104,7 @@ def test_our_client_over_tcp(revisions):
     async def make_the_tour(launcher):
         listener = await listen_tcp(0, lambda channel: launcher.serve(channel=channel))
         try:
-            await tour(f"tcp://127.0.0.1:{listener.port}", timeouts=waiting(BRISK))
+            await tour(f"tcp://127.0.0.1:{listener.port}", timeouts=scaled(BRISK))
         finally:
             await listener.close()
 
@@ -114,7 +114,7 @@ def test_our_client_over_tcp(revisions):
 
 
 def test_our_client_as_a_program():
-    outcome = patiently(lambda: of_client(CommandDriver([sys.executable, str(TOURING), "{server}"])))
+    outcome = patiently(lambda: of_client(CommandDriver([sys.executable, str(FULL_TOUR), "{server}"])))
     assert outcome.revisions == list(ALL)
     assert breaches(outcome) == []
 
@@ -124,7 +124,7 @@ def test_our_client_as_a_program():
 def test_our_client_as_a_program_in_an_older_revision(revision):
     """What has to do with processes: each run takes two. The rest is tried over sockets."""
     wanted = {rule for each in all_scenarios() if each.needs_process for rule in each.rules}
-    driver = CommandDriver([sys.executable, str(TOURING), "{server}"])
+    driver = CommandDriver([sys.executable, str(FULL_TOUR), "{server}"])
     outcome = patiently(lambda: of_client(driver, revisions=[revision], wanted=wanted))
     assert outcome.revisions == [revision]
     assert breaches(outcome) == []

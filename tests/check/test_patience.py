@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from check.checking import PATIENT, of_client, run
-from check.touring import tour
+from check.full_tour import tour
+from check.runs import PATIENT, of_client, run
 from twopipes._cli.check import _scenario_timeouts
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes._tools.check.fake_server import ScenarioTimeouts

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from check.checking import of_server, run
 from check.healthy import IMPATIENT, WAITS, new_server, served
-from check.mutating import MutatingChannel
-from check.pacing import waiting
+from check.mutation import MutatingChannel
+from check.runs import of_server, run
 from check.test_well_behaved import outcomes, server_of
+from check.time_scale import scaled
 from twopipes import TwopipesError
 from twopipes._channels.memory import memory_pair
 from twopipes._tools.check.server_source import ChannelTarget
@@ -26,7 +26,7 @@ def answering(wire, name, answer):
         params = message.get("params", {})
         if message.get("method") != "tools/call" or params.get("name") != name:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], **answer(params)})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], **answer(params)})
         return b""
 
     wire.to_subject = look
@@ -37,7 +37,7 @@ def test_the_end_of_a_visit_requested_by_an_error_may_be_announced():
         def answer(params):
             visit = {"mode": "url", "elicitationId": "visit-7", "url": "https://example.com/", "message": "There."}
             told = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "visit-7"}}
-            asyncio.get_running_loop().call_later(0.01, wire.say, told)
+            asyncio.get_running_loop().call_later(0.01, wire.send_to_check, told)
             return {"error": {"code": -32042, "message": "Go there first.", "data": {"elicitations": [visit]}}}
 
         answering(wire, "ask_url", answer)
@@ -51,7 +51,7 @@ def test_updates_may_be_collected_for_a_while(revision, rule):
         def hold(line):
             if json.loads(line).get("method") != UPDATED:
                 return None
-            asyncio.get_running_loop().call_later(0.3, wire.say, line + b"\n")
+            asyncio.get_running_loop().call_later(0.3, wire.send_to_check, line + b"\n")
             return b""
 
         wire.from_subject = hold
@@ -95,7 +95,7 @@ def test_a_tool_may_ask_until_it_has_what_it_needs():
             message = json.loads(line)
             if "elicit-2" not in message.get("params", {}).get("inputResponses", {}):
                 return None
-            wire.say({"jsonrpc": "2.0", "id": message["id"], **asking})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], **asking})
             return b""
 
         wire.from_subject, wire.to_subject = keep, again
@@ -110,7 +110,7 @@ def test_a_listen_for_nothing_may_be_acknowledged_with_nothing():
             if message.get("method") != "subscriptions/listen" or "notifications" in message["params"]:
                 return None
             told = {"notifications": {}, "_meta": {"io.modelcontextprotocol/subscriptionId": message["id"]}}
-            wire.say({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told})
+            wire.send_to_check({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told})
             return b""
 
         wire.to_subject = listen
@@ -125,7 +125,7 @@ def listing_nothing(wire):
         message = json.loads(line)
         if message.get("method") != "tools/list":
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "fetch failed"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "fetch failed"}})
         return b""
 
     wire.to_subject = look
@@ -154,7 +154,7 @@ def test_a_late_response_to_our_ping_is_not_a_response_to_a_notification():
             if line.startswith(b"[") and b'"id"' not in line:
                 # Now the batch of notifications is under way, and what was held up arrives.
                 for late in held:
-                    wire.say(late)
+                    wire.send_to_check(late)
                 held.clear()
                 pings.clear()
                 return
@@ -209,7 +209,7 @@ def leaving_subject(is_done):
         capabilities, info = {"tools": {}}, {"name": "leaving", "version": "1"}
         return {"protocolVersion": message["params"]["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
 
-    return ChannelTarget(connect, timeouts=waiting(WAITS))
+    return ChannelTarget(connect, timeouts=scaled(WAITS))
 
 
 ABOUT_ANSWERS = {"FR-02", "FR-03", "JR-06", "JR-16", "PI-01", "MT-04", "CP-09"}
@@ -239,7 +239,7 @@ def test_a_server_that_has_not_started_yet_does_not_fail(rule):
 
     target = ChannelTarget(
         served(new_server(), lambda inner: MutatingChannel(inner, slower_and_slower, reader_is_check=True)),
-        timeouts=waiting(IMPATIENT),
+        timeouts=scaled(IMPATIENT),
     )
     found = run(of_server(target, revisions=["2025-11-25"], wanted={rule})).of(rule)
     assert {(verdict.outcome, verdict.why.partition(" to know")[0]) for verdict in found} == {
@@ -253,7 +253,7 @@ def test_a_server_without_resources_read_does_not_fail_for_its_error_code():
             message = json.loads(line)
             if message.get("method") != "resources/read":
                 return None
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
             return b""
 
         wire.to_subject = look
@@ -276,7 +276,7 @@ def test_a_server_that_handles_calls_one_by_one_does_not_fail():
             nonlocal free_at
             loop = asyncio.get_running_loop()
             free_at = max(loop.time(), free_at) + (0.1 if json.loads(line).get("method") == "tools/call" else 0)
-            loop.call_at(free_at, wire.tell, line + b"\n")
+            loop.call_at(free_at, wire.send_to_subject, line + b"\n")
             return b""
 
         wire.to_subject = queue

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from check.able import able, changing_roots, uses_a_tool
-from check.checking import HASTY, of_client, of_server, run
+from check.capable_client import capable_client, changing_roots, uses_a_tool
 from check.healthy import new_server, served
+from check.runs import HASTY, of_client, of_server, run
 from twopipes._client.form_check import form_errors
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
@@ -52,12 +52,12 @@ def test_a_server_that_asks_everything_passes_everything():
 
 @pytest.mark.parametrize("revision", ALL)
 def test_a_client_that_can_answer_everything_has_no_findings(revision):
-    outcome = run(of_client(able(), revisions=[revision], wanted=MINE))
+    outcome = run(of_client(capable_client(), revisions=[revision], wanted=MINE))
     assert failures(outcome) == []
 
 
 def test_a_client_that_can_answer_everything_passes_the_rules_with_an_occasion():
-    outcome = run(of_client(able(), revisions=ALL[-2:], wanted=MINE))
+    outcome = run(of_client(capable_client(), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
     assert passed(outcome) >= {"RT-01", "RT-02", "SA-02", "SA-03", "SA-07", "SA-09"}
     assert passed(outcome) >= {"EL-04", "EL-05", "EL-06", "EL-07", "EL-11", "EL-12", "EL-14", "EL-16"}
@@ -66,7 +66,7 @@ def test_a_client_that_can_answer_everything_passes_the_rules_with_an_occasion()
 
 
 def test_a_client_with_forms_only_rejects_other_modes():
-    outcome = run(of_client(able(on_elicit_url=None, options=None), revisions=["2025-11-25"], wanted={"EL-09", "SA-05"}))
+    outcome = run(of_client(capable_client(on_elicit_url=None, options=None), revisions=["2025-11-25"], wanted={"EL-09", "SA-05"}))
     assert passed(outcome) == {"EL-09", "SA-05"}
 
 
@@ -80,12 +80,12 @@ def test_a_refusal_by_the_user_has_its_own_code():
     def refuse(_question):
         raise UserRefused
 
-    outcome = run(of_client(able(on_sample=refuse), revisions=["2025-11-25"], wanted={"SA-10"}))
+    outcome = run(of_client(capable_client(on_sample=refuse), revisions=["2025-11-25"], wanted={"SA-10"}))
     assert passed(outcome) == {"SA-10"}
 
 
 def test_a_client_that_limits_its_rounds_passes():
-    outcome = run(of_client(able(on_sample=uses_a_tool), revisions=["2026-07-28"], wanted={"SA-12"}))
+    outcome = run(of_client(capable_client(on_sample=uses_a_tool), revisions=["2026-07-28"], wanted={"SA-12"}))
     assert passed(outcome) == {"SA-12"}
 
 
@@ -93,7 +93,7 @@ def test_a_client_that_declines_everything_has_no_findings():
     def decline(question):
         return question.decline()
 
-    outcome = run(of_client(able(on_elicit=decline, on_elicit_url=decline), revisions=ALL[-2:], wanted=MINE))
+    outcome = run(of_client(capable_client(on_elicit=decline, on_elicit_url=decline), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
     assert passed(outcome) >= {"MR-19"}
 
@@ -108,7 +108,7 @@ def test_a_client_that_fills_in_all_forms_alike_is_not_judged_by_defaults():
 
         wire.from_subject = alike
 
-    outcome = run(of_client(able(mutate), revisions=["2026-07-28"], wanted={"EL-05"}))
+    outcome = run(of_client(capable_client(mutate), revisions=["2026-07-28"], wanted={"EL-05"}))
     assert [each.outcome for each in outcome.verdicts] == ["skipped"]
 
 
@@ -122,13 +122,13 @@ def test_a_client_that_stops_answering_is_not_judged_by_its_roots():
 
         wire.to_subject = hear
 
-    outcome = run(of_client(able(mutate), revisions=["2025-11-25"], wanted={"RT-02"}, timeouts=HASTY))
+    outcome = run(of_client(capable_client(mutate), revisions=["2025-11-25"], wanted={"RT-02"}, timeouts=HASTY))
     assert [each.outcome for each in outcome.verdicts] == ["skipped"]
 
 
 def test_a_client_without_capabilities_has_no_findings():
     nothing = {"on_elicit": None, "on_elicit_url": None, "on_sample": None, "options": None, "roots": None}
-    outcome = run(of_client(able(**nothing), revisions=ALL[-2:], wanted=MINE))
+    outcome = run(of_client(capable_client(**nothing), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
     assert passed(outcome) >= {"RT-02"}  # it says that it has none
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from check.checking import of_server, run
 from check.healthy import IMPATIENT, WAITS, new_server, served
-from check.mutating import MutatingChannel
-from check.pacing import waiting
+from check.mutation import MutatingChannel
+from check.runs import of_server, run
+from check.time_scale import scaled
 from twopipes._channels.memory import memory_pair
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
@@ -84,7 +84,7 @@ def test_a_whole_check_calls_no_tool_that_may_change_something():
         wire.to_subject = hear
 
     target = ChannelTarget(
-        served(server, lambda channel: MutatingChannel(channel, listen, reader_is_check=True)), timeouts=waiting(WAITS)
+        served(server, lambda channel: MutatingChannel(channel, listen, reader_is_check=True)), timeouts=scaled(WAITS)
     )
     named = {"path": "notes.txt", "content": "named by a person"}
     outcome = run(
@@ -175,7 +175,7 @@ def test_a_tool_without_effect_does_not_pass_rules_about_announcements():
             message = json.loads(line)
             if message.get("params", {}).get("name") != "touch":
                 return None
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
             return b""
 
         wire.to_subject = ask
@@ -211,7 +211,7 @@ def test_a_tool_with_an_unusual_schema_does_not_end_the_run(odd):
         wire.from_subject = change
 
     target = ChannelTarget(
-        served(new_server(), lambda channel: MutatingChannel(channel, relist, reader_is_check=True)), timeouts=waiting(WAITS)
+        served(new_server(), lambda channel: MutatingChannel(channel, relist, reader_is_check=True)), timeouts=scaled(WAITS)
     )
     outcome = run(of_server(target, revisions=["2025-11-25"], wanted={"TL-03"}))
     assert "passed" in {verdict.outcome for verdict in outcome.of("TL-03")}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from check.checking import of_server, patiently, what_was_missed
-from check.mutating import all_mutants
+from check.mutation import all_mutants
+from check.runs import of_server, patiently, what_was_missed
 from twopipes._protocol.revisions import ALL
 
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from check.checking import run
 from check.healthy import PERMISSIONS, new_server, served
-from check.pacing import waiting
+from check.runs import run
+from check.time_scale import scaled
 from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.probe import Probe, all_probes, probe
 from twopipes._tools.check.server_run import check_server
@@ -28,7 +28,7 @@ def names(groups):
 
 
 def healthy():
-    return ChannelTarget(served(new_server()), timeouts=waiting(WAITS))
+    return ChannelTarget(served(new_server()), timeouts=scaled(WAITS))
 
 
 # Who shares with whom

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from check.checking import of_server, run
 from check.healthy import EXAMPLE
+from check.runs import of_server, run
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
 from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.server_source import CommandTarget
 
-LINK = Path(__file__).parent / "delaying.py"
+LINK = Path(__file__).parent / "slow_link.py"
 # Seconds. Processes on a busy machine; the grace is that of a user.
 WAITS = ProbeTimeouts(start=30, response=20, exit=10, step=5)
 # Those in which messages cross, and silence is judged.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from check.checking import judged
-from check.mutating import FOLDER, all_mutants
+from check.mutation import FOLDER, all_mutants
+from check.runs import judged
 from twopipes._rules.table import RULES, rules_for
 from twopipes._tools.check.fake_server import all_scenarios
 from twopipes._tools.check.probe import all_probes

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from check.checking import of_client, of_server, run
 from check.healthy import WAITS
 from check.mutants.server_su import RAW
 from check.raw_tasks import LEGACY, MODERN, task_server
 from check.raw_tasks_client import listening_client, task_client
+from check.runs import of_client, of_server, run
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
 from twopipes._tools.check.server_source import CommandTarget

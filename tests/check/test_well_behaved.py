@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from check.checking import _mutated, of_client, of_server, run
 from check.healthy import WAITS, new_server, served
 from check.mutants import client_ca, client_cp, server_ca
 from check.mutants.client_pr import when_asked_with_a_token
 from check.mutants.server_pr import pretends_to_have_tasks
-from check.mutating import Mutant, MutatingChannel
+from check.mutation import Mutant, MutatingChannel
+from check.runs import _mutated, of_client, of_server, run
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes._tools.check.metadata.shapes import key_faults, metas, trace_fault
 from twopipes._tools.check.server_source import ChannelTarget
@@ -119,7 +119,7 @@ def test_a_response_of_a_client_may_cross_the_cancellation(rule):
         def answer(line):
             message = json.loads(line)
             if message.get("method") == "roots/list":
-                wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": []}})
+                wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": []}})
                 return b""
             return None
 
@@ -137,7 +137,7 @@ def test_a_response_of_a_server_may_cross_the_cancellation(rule):
             message = json.loads(line)
             if message.get("method") == "notifications/cancelled":
                 result = {"resultType": "complete", "content": []}
-                wire.say({"jsonrpc": "2.0", "id": message["params"]["requestId"], "result": result})
+                wire.send_to_check({"jsonrpc": "2.0", "id": message["params"]["requestId"], "result": result})
 
         wire.to_subject = hear
 

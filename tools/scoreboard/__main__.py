@@ -186,7 +186,7 @@ def _broken(rule: dict[str, Any]) -> list[dict[str, Any]]:
 def counts() -> dict[str, int]:
     """Return the numbers of rules, probes, scenarios and mutants."""
     sys.path.insert(0, str(PROJECT / "tests"))
-    from check.mutating import all_mutants  # noqa: PLC0415 - needs the line above
+    from check.mutation import all_mutants  # noqa: PLC0415 - needs the line above
 
     return {
         "rules": len(RULES),

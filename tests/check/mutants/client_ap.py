@@ -1,6 +1,6 @@
 """Clients that break the rules of extensions and apps, one each."""
 
-from check.mutating import message_mutant, raw_mutant
+from check.mutation import message_mutant, raw_mutant
 from check.raw_tasks_client import listening_client
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 CANCELLED = "notifications/cancelled"
 
@@ -83,7 +83,7 @@ def complains_about_a_late_answer(wire: Wire):
     def complain(line):
         message = json.loads(line)
         if "method" not in message and message.get("id") in given_up:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "nobody asked"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "nobody asked"}})
 
     wire.from_subject, wire.to_subject = note, complain
 
@@ -99,7 +99,9 @@ def answers_twice_what_was_taken_back(wire: Wire):
         message = json.loads(line)
         if message.get("method") == CANCELLED:
             for _ in range(2):
-                wire.say({"jsonrpc": "2.0", "id": message["params"]["requestId"], "error": {"code": 0, "message": "cancelled"}})
+                wire.send_to_check(
+                    {"jsonrpc": "2.0", "id": message["params"]["requestId"], "error": {"code": 0, "message": "cancelled"}}
+                )
 
     wire.to_subject = answer
 
@@ -118,7 +120,7 @@ def answers_what_was_taken_back(wire: Wire):
         if taken_back and json.loads(line).get("result") == {}:
             loop = asyncio.get_running_loop()
             for each in taken_back:
-                loop.call_later(0.1, wire.say, {"jsonrpc": "2.0", "id": each, "result": {"roots": []}})
+                loop.call_later(0.1, wire.send_to_check, {"jsonrpc": "2.0", "id": each, "result": {"roots": []}})
             taken_back.clear()
 
     wire.to_subject, wire.from_subject = note, answer
@@ -153,7 +155,7 @@ def does_not_survive_a_strange_cancellation(wire: Wire):
 def complains_about_a_strange_cancellation(wire: Wire):
     def complain(line):
         if json.loads(line).get("method") == CANCELLED:
-            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "no such request"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "no such request"}})
 
     wire.to_subject = complain
 

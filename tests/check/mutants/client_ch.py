@@ -4,7 +4,7 @@ import asyncio
 import json
 from contextlib import suppress
 
-from check.mutating import Wire, raw_mutant, wire_mutant
+from check.mutation import Wire, raw_mutant, wire_mutant
 from twopipes import TwopipesError, connect
 from twopipes._tools.check.client_run import InProcessDriver
 

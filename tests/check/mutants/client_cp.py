@@ -1,6 +1,6 @@
 """Clients that break the rules of capabilities, one each."""
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 

@@ -5,7 +5,7 @@ import re
 import socket
 
 from check.mutants.client_tl import gives_up_at
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 

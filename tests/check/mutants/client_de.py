@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 from twopipes._channels.memory import memory_pair
 from twopipes._tools.check.client_run import InProcessDriver
 
@@ -21,7 +21,7 @@ def opens_a_session_with_everybody(wire: Wire):
     def open_one(line):
         if b'"supportedVersions"' in line:
             params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-            wire.say({"jsonrpc": "2.0", "id": 9001, "method": "initialize", "params": params})
+            wire.send_to_check({"jsonrpc": "2.0", "id": 9001, "method": "initialize", "params": params})
 
     wire.to_subject = open_one
 
@@ -85,7 +85,7 @@ def doubts_the_era_when_a_call_fails(wire: Wire):
     def doubt(line):
         if b"-32601" in line and b"today" in line:
             params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-            wire.say({"jsonrpc": "2.0", "id": 9001, "method": "initialize", "params": params})
+            wire.send_to_check({"jsonrpc": "2.0", "id": 9001, "method": "initialize", "params": params})
 
     wire.to_subject = doubt
 

@@ -4,8 +4,8 @@ import asyncio
 import json
 from urllib.parse import urlsplit
 
-from check.able import able
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.capable_client import capable_client
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 
 
 def _replies(message):
@@ -29,7 +29,7 @@ def does_not_know_choices(wire: Wire):
         message = json.loads(line)
         if message.get("method") != "elicitation/create" or b'"anyOf"' not in line:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "what is anyOf?"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "what is anyOf?"}})
         return b""
 
     wire.to_subject = refuse
@@ -76,7 +76,7 @@ def refuses_without_a_mode(wire: Wire):
         message = json.loads(line)
         if message.get("method") != "elicitation/create" or "mode" in message["params"]:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "mode?"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "mode?"}})
         return b""
 
     wire.to_subject = refuse
@@ -94,7 +94,7 @@ def sends_content_with_its_consent():
     def mutate(wire: Wire):
         wire.from_subject = lambda line: line.replace(b'"action":"accept"}', b'"action":"accept","content":{"seen":true}}') + b"\n"
 
-    return able(mutate)
+    return capable_client(mutate)
 
 
 @wire_mutant("EL-12")
@@ -120,7 +120,7 @@ def looks_the_page_up_first():
         await writer.wait_closed()
         return question.decline()
 
-    return able(on_elicit_url=look)
+    return capable_client(on_elicit_url=look)
 
 
 @message_mutant("EL-16")

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 LEGACY = "2025-11-25"
 
@@ -27,7 +27,7 @@ def takes_a_code_for_a_timeout(wire: Wire):
         message = json.loads(line)
         if message.get("error", {}).get("code") == -32001:
             params = {"requestId": message["id"], "reason": "timeout"}
-            wire.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            wire.send_to_check({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
     wire.to_subject = hear
 

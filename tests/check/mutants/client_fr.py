@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from check.mutating import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
+from check.mutation import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
 from check.raw_tasks_client import hand_to
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
@@ -61,7 +61,7 @@ def answers_requests_on_the_stateless_wire(wire: Wire):
     def answer(line):
         message = json.loads(line)
         if "method" in message and "id" in message:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {}})
 
     wire.to_subject = answer
 

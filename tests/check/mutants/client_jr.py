@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
+from check.mutation import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
 
 LEGACY = "2025-11-25"
 
@@ -74,7 +74,7 @@ def gives_ids_to_notifications(message):
 def complains_about_notifications(wire: Wire):
     def complain(line):
         if b"check-unknown" in line:
-            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "what?"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "what?"}})
 
     wire.to_subject = complain
 
@@ -102,14 +102,14 @@ def answers_a_batch_line_by_line(line):
 def complains_about_a_batch_of_notifications(wire: Wire):
     def complain(line):
         if line.startswith(b"[") and len(json.loads(line)) == 1:
-            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "nothing to do"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "nothing to do"}})
 
     wire.to_subject = complain
 
 
 @wire_mutant("JR-13")
 def answers_nothing_with_nothing(wire: Wire):
-    wire.to_subject = lambda line: wire.say([]) if line == b"[]" else None
+    wire.to_subject = lambda line: wire.send_to_check([]) if line == b"[]" else None
 
 
 @line_mutant("JR-14")

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 
-from check.mutating import Wire, raw_mutant, wire_mutant
+from check.mutation import Wire, raw_mutant, wire_mutant
 from twopipes import connect
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 

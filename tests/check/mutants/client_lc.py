@@ -5,8 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from check.mutating import Wire, line_mutant, message_mutant, raw_mutant, wire_mutant
-from check.raw_talking import Talking
+from check.mutation import Wire, line_mutant, message_mutant, raw_mutant, wire_mutant
+from check.raw_connection import RawConnection
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
 RAW = Path(__file__).parents[1] / "raw_session.py"
@@ -63,13 +63,13 @@ def takes_any_version(wire: Wire):
 @raw_mutant("LC-10")
 def sits_there_in_silence():
     async def sit(launcher):
-        async with Talking(launcher) as talking:
+        async with RawConnection(launcher) as connection:
             told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
-            agreed = await talking.ask("initialize", told)
+            agreed = await connection.ask("initialize", told)
             if agreed["result"]["protocolVersion"] != "2025-11-25":
                 await asyncio.Event().wait()
-            talking.say("notifications/initialized")
-            await talking.ask("tools/list")
+            connection.send("notifications/initialized")
+            await connection.ask("tools/list")
 
     return InProcessDriver(sit)
 

@@ -2,8 +2,8 @@
 
 import json
 
-from check.able import able
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.capable_client import capable_client
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 
 
 def _answers(message):
@@ -120,7 +120,7 @@ def knocks_and_knocks(wire: Wire):
         call = calls.pop(message["id"])
         again = {**call, "id": f"{call['id']}'", "params": {**call["params"], "requestState": state}}
         calls[again["id"]] = again
-        wire.say(again)
+        wire.send_to_check(again)
         return b""
 
     wire.from_subject, wire.to_subject = note, knock
@@ -153,4 +153,4 @@ def says_no_to_a_page_by_an_error():
     def mutate(wire: Wire):
         wire.from_subject = lambda line: line.replace(b'{"action":"accept"}', b'{"code":-1,"message":"the user said no"}') + b"\n"
 
-    return able(mutate)
+    return capable_client(mutate)

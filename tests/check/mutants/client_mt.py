@@ -1,6 +1,6 @@
 """Clients that break the rules of metadata, one each."""
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 def with_key(message, key, value=1):

@@ -2,8 +2,8 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
-from check.raw_talking import META, Talking
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
+from check.raw_connection import META, RawConnection
 from twopipes._tools.check.client_run import InProcessDriver
 
 
@@ -64,7 +64,7 @@ def goes_on_after_the_last_page(wire: Wire):
     def answer(line):
         result = json.loads(line).get("result", {})
         if "tools" in result and "nextCursor" not in result and asked:
-            wire.say({**asked[-1], "id": "one-more"})
+            wire.send_to_check({**asked[-1], "id": "one-more"})
             asked.clear()
 
     wire.from_subject, wire.to_subject = ask, answer
@@ -73,10 +73,10 @@ def goes_on_after_the_last_page(wire: Wire):
 @raw_mutant("PG-06")
 def follows_a_circle_for_ever():
     async def walk(launcher):
-        async with Talking(launcher) as talking:
+        async with RawConnection(launcher) as connection:
             params = {"_meta": META}
             while params is not None:
-                answer = await talking.ask("tools/list", params)
+                answer = await connection.ask("tools/list", params)
                 cursor = answer["result"].get("nextCursor")
                 params = None if cursor is None else {"cursor": cursor, "_meta": META}
 

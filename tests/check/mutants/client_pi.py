@@ -2,8 +2,8 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
-from check.touring import tour
+from check.full_tour import tour
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
 
@@ -51,6 +51,6 @@ def waits_for_a_pong_for_ever():
 def still_sends_pings(wire: Wire):
     def add(line):
         if json.loads(line).get("method") == "tools/list":
-            wire.say({"jsonrpc": "2.0", "id": "still-there", "method": "ping", "params": {"_meta": META}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": "still-there", "method": "ping", "params": {"_meta": META}})
 
     wire.from_subject = add

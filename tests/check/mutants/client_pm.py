@@ -1,6 +1,6 @@
 """Clients that break the rules of prompts, one each."""
 
-from check.mutating import message_mutant
+from check.mutation import message_mutant
 
 
 @message_mutant("PM-02")

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 PROGRESS = "notifications/progress"
 QUESTIONS = ("elicitation/create", "sampling/createMessage", "roots/list")
@@ -25,7 +25,7 @@ def tells_of_progress_that_nobody_wanted(wire: Wire):
     def tell(line):
         message = json.loads(line)
         if message.get("method") in QUESTIONS:
-            wire.say(note(message["id"]))
+            wire.send_to_check(note(message["id"]))
 
     wire.to_subject = tell
 
@@ -45,7 +45,7 @@ def when_asked_with_a_token(wire: Wire, before, after=lambda _token: ()):
         if token is not None:
             given[message["id"]] = token
             for each in before(token):
-                wire.say(each)
+                wire.send_to_check(each)
 
     def answer(line):
         message = json.loads(line)
@@ -89,12 +89,12 @@ def goes_on_with_the_progress_of_a_task(wire: Wire):
         task = {"taskId": "task-1", "status": "working", "ttl": 60000}
         if "task" in message.get("params", {}):
             given.append(message["params"]["_meta"]["progressToken"])
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"task": task}})
-            wire.say(note(given[0]))
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"task": task}})
+            wire.send_to_check(note(given[0]))
             return b""
         if message.get("method") == "tasks/get":
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {**task, "status": "completed"}})
-            wire.say(note(given[0], 2))
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {**task, "status": "completed"}})
+            wire.send_to_check(note(given[0], 2))
             return b""
         return None
 

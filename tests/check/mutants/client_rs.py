@@ -1,6 +1,6 @@
 """Clients that break the rules of resources, one each."""
 
-from check.mutating import message_mutant
+from check.mutation import message_mutant
 
 
 @message_mutant("RS-05")

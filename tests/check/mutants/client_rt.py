@@ -1,7 +1,7 @@
 """Clients that break the rules of roots, one each."""
 
-from check.able import able
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.capable_client import capable_client
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 
 
 def _roots(message):
@@ -34,7 +34,7 @@ def gives_no_array(message):
 @raw_mutant("RT-03")
 def changes_its_roots_in_silence():
     homes = iter(["file:///home/anna", "file:///home/bert", "file:///home/carl"])
-    return able(roots=lambda: [next(homes, "file:///home/dora")])
+    return capable_client(roots=lambda: [next(homes, "file:///home/dora")])
 
 
 @message_mutant("RT-05")

@@ -2,8 +2,8 @@
 
 import json
 
-from check.able import able, uses_a_tool
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.capable_client import capable_client, uses_a_tool
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 from twopipes import McpError
 
 
@@ -47,7 +47,7 @@ def does_not_understand_an_array(wire: Wire):
         message = json.loads(line)
         if message.get("method") != "sampling/createMessage" or not isinstance(message["params"]["messages"][0]["content"], list):
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "one block, please"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "one block, please"}})
         return b""
 
     wire.to_subject = refuse
@@ -67,17 +67,17 @@ def overlooks_the_tools(wire: Wire):
 
 @raw_mutant("SA-07")
 def uses_tools_that_it_must_not_use():
-    return able(on_sample=uses_a_tool)
+    return capable_client(on_sample=uses_a_tool)
 
 
 @raw_mutant("SA-07", revision="2025-11-25")
 def uses_tools_that_it_must_not_use_in_a_session():
-    return able(on_sample=uses_a_tool)
+    return capable_client(on_sample=uses_a_tool)
 
 
 @raw_mutant("SA-09")
 def talks_without_a_limit():
-    return able(on_sample=lambda _question: "and so on " * 200)
+    return capable_client(on_sample=lambda _question: "and so on " * 200)
 
 
 @raw_mutant("SA-10")
@@ -85,7 +85,7 @@ def refuses_with_another_code():
     def refuse(_question):
         raise McpError("The user rejected the request", code=-32000)
 
-    return able(on_sample=refuse)
+    return capable_client(on_sample=refuse)
 
 
 @raw_mutant("SA-12")
@@ -104,9 +104,9 @@ def goes_along_for_ever():
                 return None
             last["id"] = f"again {last['id']}"[-200:]
             last["params"]["requestState"] = result["requestState"]
-            wire.say(last)
+            wire.send_to_check(last)
             return b""
 
         wire.from_subject, wire.to_subject = note, go_on
 
-    return able(mutate, on_sample=uses_a_tool)
+    return capable_client(mutate, on_sample=uses_a_tool)

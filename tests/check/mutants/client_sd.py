@@ -4,17 +4,17 @@ import asyncio
 import sys
 from pathlib import Path
 
-from check.mutating import raw_mutant
-from check.raw_talking import META, Talking
-from check.touring import tour
+from check.full_tour import tour
+from check.mutation import raw_mutant
+from check.raw_connection import META, RawConnection
 from twopipes import RestartPolicy, TwopipesError, connect
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
-LEAVING = Path(__file__).parents[1] / "raw_leaving.py"
+ENDING_CLIENT = Path(__file__).parents[1] / "raw_ending_client.py"
 
 
 def leaving(how):
-    return CommandDriver([sys.executable, str(LEAVING), how, "{server}"])
+    return CommandDriver([sys.executable, str(ENDING_CLIENT), how, "{server}"])
 
 
 @raw_mutant("SD-01")
@@ -58,10 +58,10 @@ def waits_for_ever():
 
 
 async def _waits_for_the_dead(launcher):
-    async with Talking(launcher) as talking:
-        await talking.ask("server/discover", {"_meta": META})
-        await talking.ask("tools/list", {"_meta": META})
-        if await talking.ask("tools/call", {"name": "greet", "arguments": {}, "_meta": META}) is None:
+    async with RawConnection(launcher) as connection:
+        await connection.ask("server/discover", {"_meta": META})
+        await connection.ask("tools/list", {"_meta": META})
+        if await connection.ask("tools/call", {"name": "greet", "arguments": {}, "_meta": META}) is None:
             await asyncio.Event().wait()
 
 
@@ -97,12 +97,12 @@ def starts_a_server_without_end():
 @raw_mutant("SD-06", revision="2025-11-25")
 def goes_on_as_if_nothing_had_happened():
     async def go_on(launcher):
-        async with Talking(launcher) as talking:
-            await talking.shake_hands()
-            await talking.ask("tools/list")
-            if await talking.ask("tools/call", {"name": "greet", "arguments": {}}) is not None:
+        async with RawConnection(launcher) as connection:
+            await connection.shake_hands()
+            await connection.ask("tools/list")
+            if await connection.ask("tools/call", {"name": "greet", "arguments": {}}) is not None:
                 return
-        async with Talking(launcher) as talking:
-            await talking.ask("tools/call", {"name": "greet", "arguments": {}})
+        async with RawConnection(launcher) as connection:
+            await connection.ask("tools/call", {"name": "greet", "arguments": {}})
 
     return InProcessDriver(go_on)

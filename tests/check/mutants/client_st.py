@@ -1,6 +1,6 @@
 """Clients that break the rules of statelessness, one each."""
 
-from check.mutating import raw_mutant
+from check.mutation import raw_mutant
 from twopipes import connect
 from twopipes._tools.check.client_run import InProcessDriver
 

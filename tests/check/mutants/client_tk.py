@@ -1,6 +1,6 @@
 """Clients that break the rules of tasks of 2025-11-25, one each."""
 
-from check.mutating import raw_mutant
+from check.mutation import raw_mutant
 from check.raw_tasks_client import task_client
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 @message_mutant("TL-02")
@@ -56,7 +56,7 @@ def gives_up_at(wire: Wire, breaks):
         if not seen:
             return None
         if "id" in message:
-            wire.tell({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "broken"}})
+            wire.send_to_subject({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "broken"}})
         return b""
 
     wire.to_subject, wire.from_subject = hear, say

@@ -1,7 +1,7 @@
 """Clients that wait for ever, or do not say that they have stopped, one each."""
 
-from check.mutating import message_mutant, raw_mutant
-from check.touring import tour
+from check.full_tour import tour
+from check.mutation import message_mutant, raw_mutant
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
 

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 META = "io.modelcontextprotocol/"
 
@@ -32,7 +32,7 @@ def goes_round_in_circles(wire: Wire):
         if b"-32022" not in line or len(probes) > 20:
             return None
         probes.append({**probes[0], "id": 9000 + len(probes)})
-        wire.say(probes[-1])
+        wire.send_to_check(probes[-1])
         return b""
 
     wire.from_subject, wire.to_subject = remember, try_again
@@ -53,7 +53,7 @@ def asks_for_the_tools_again_and_again(wire: Wire):
         if b"-32022" not in line or len(lists) > 20:
             return None
         lists.append({**lists[0], "id": 9000 + len(lists)})
-        wire.say(lists[-1])
+        wire.send_to_check(lists[-1])
         return b""
 
     wire.from_subject, wire.to_subject = use, try_again
@@ -71,7 +71,7 @@ def tries_again_under_the_same_id(wire: Wire):
         if b"-32022" not in line or len(probes) > 1:
             return None
         probes.append(probes[0])
-        wire.say(probes[0])
+        wire.send_to_check(probes[0])
         return b""
 
     wire.from_subject, wire.to_subject = remember, try_again
@@ -104,7 +104,7 @@ def calls_no_strangers(wire: Wire):
     def refrain(line):
         message = json.loads(line)
         if strangers and message.get("method") == "tools/call":
-            wire.tell({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "who is that?"}})
+            wire.send_to_subject({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "who is that?"}})
             return b""
         return None
 

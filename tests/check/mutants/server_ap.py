@@ -1,6 +1,6 @@
 """Servers that break the rules of extensions and apps, one each."""
 
-from check.mutating import Wire, raw_mutant, wire_mutant
+from check.mutation import Wire, raw_mutant, wire_mutant
 from check.raw_tasks import task_server
 
 

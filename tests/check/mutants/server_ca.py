@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, wire_mutant
+from check.mutation import Wire, wire_mutant
 
 CANCELLED = "notifications/cancelled"
 
@@ -20,7 +20,7 @@ def goes_on_and_answers(wire: Wire):
 def answers_that_it_was_cancelled(wire: Wire):
     def answer(line):
         if cancels(line):
-            wire.say(
+            wire.send_to_check(
                 {"jsonrpc": "2.0", "id": json.loads(line)["params"]["requestId"], "error": {"code": 0, "message": "cancelled"}}
             )
 
@@ -61,7 +61,7 @@ def answers_a_cancelled_call_with_an_error(wire: Wire):
 def complains_about_unknown_requests(wire: Wire):
     def complain(line):
         if cancels(line):
-            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "no such request"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "no such request"}})
 
     wire.to_subject = complain
 
@@ -100,7 +100,7 @@ def loses_its_way_in_a_race(wire: Wire):
 def confirms_a_cancellation(wire: Wire):
     def confirm(line):
         if cancels(line):
-            wire.say(line + b"\n")
+            wire.send_to_check(line + b"\n")
 
     wire.to_subject = confirm
 
@@ -169,7 +169,7 @@ def complains_about_a_late_answer(wire: Wire):
     def complain(line):
         message = json.loads(line)
         if "method" not in message and message.get("id") in given_up:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "nobody asked"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "nobody asked"}})
 
     wire.from_subject, wire.to_subject = note, complain
 

@@ -1,6 +1,6 @@
 """Servers that break the rules of caching, one each."""
 
-from check.mutating import message_mutant
+from check.mutation import message_mutant
 
 
 def read(message):

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 def changed(message, **members):
@@ -34,7 +34,7 @@ def answering(wire, condition, **answer):
         message = json.loads(line)
         if message.get("method") != "completion/complete" or not condition(message["params"]):
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], **answer})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], **answer})
         return b""
 
     wire.to_subject = ask

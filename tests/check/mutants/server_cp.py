@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 def declared(message):
@@ -144,7 +144,7 @@ def refuse_what_has(wire: Wire, word):
         message = json.loads(line)
         if word.encode() not in line or "id" not in message:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": f"what is {word}?"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": f"what is {word}?"}})
         return b""
 
     wire.to_subject = refuse

@@ -1,7 +1,7 @@
 """Servers that mix the two eras up, each in its own way."""
 
 from check.mutants.server_vn import VERSION, meta_of, to_subject
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 @wire_mutant("DE-09")
@@ -15,7 +15,7 @@ def ends_at_a_handshake(wire: Wire):
 
     def die(message):
         if message.get("method") == "initialize":
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
             dead.append(message)
         return None if dead else message
 
@@ -33,7 +33,7 @@ def answers_lists_as_it_always_did(message):
 def wants_metadata_in_a_session(wire: Wire):
     def insist(message):
         if message.get("method") == "tools/list" and VERSION not in meta_of(message):
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no _meta"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no _meta"}})
             return None
         return message
 
@@ -60,7 +60,7 @@ def ends_the_session_at_a_request_that_stands_alone(wire: Wire):
         if VERSION in meta_of(message) and message.get("method") != "server/discover":
             ended.append(message)
         elif ended and "id" in message:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "there is no session"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "there is no session"}})
             return None
         return message
 
@@ -71,7 +71,7 @@ def ends_the_session_at_a_request_that_stands_alone(wire: Wire):
 def serves_whoever_comes(wire: Wire):
     def serve(message):
         if message.get("method") == "tools/call" and VERSION not in meta_of(message):
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
             return None
         return message
 
@@ -92,7 +92,7 @@ def takes_old_versions_for_requests(wire: Wire):
 def asks_through_the_session(wire: Wire):
     def ask(message):
         if message.get("method") == "tools/call" and VERSION in meta_of(message):
-            wire.say({"jsonrpc": "2.0", "id": f"q{message['id']}", "method": "roots/list"})
+            wire.send_to_check({"jsonrpc": "2.0", "id": f"q{message['id']}", "method": "roots/list"})
         return message
 
     to_subject(wire, ask)

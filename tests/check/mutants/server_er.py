@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 LEGACY = "2025-11-25"
 
@@ -23,7 +23,7 @@ def instead(wire, wanted, answer):
     def hear(line):
         message = json.loads(line) if line.startswith(b"{") and line.endswith(b"}") else {}
         if "id" in message and wanted(message):
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": answer(message)})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": answer(message)})
             return b""
         return None
 
@@ -87,7 +87,7 @@ def takes_any_log_level(wire: Wire):
     def take(line):
         message = json.loads(line)
         if message.get("method") == "logging/setLevel":
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {}})
             return b""
         return None
 

@@ -1,7 +1,7 @@
 """Servers that break the rules of framing, one each."""
 
 from check.mutants.server_sd import raw
-from check.mutating import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
+from check.mutation import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
 
 # Bytes. What no other line is as long as.
 VERY_LONG = 32 * 1024 * 1024
@@ -41,7 +41,7 @@ def prints_while_it_works(line):
 def prints_what_is_wrong_with_a_line(wire: Wire):
     def complain(line):
         if not line.startswith(b"{") or b"oops" in line:
-            wire.say(b"Traceback (most recent call last): ...\n")
+            wire.send_to_check(b"Traceback (most recent call last): ...\n")
 
     wire.to_subject = complain
 
@@ -50,7 +50,7 @@ def prints_what_is_wrong_with_a_line(wire: Wire):
 def asks_by_a_request(wire: Wire):
     def ask(line):
         if b'"tools/call"' in line:
-            wire.say({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+            wire.send_to_check({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
 
     wire.to_subject = ask
 
@@ -118,6 +118,6 @@ def does_not_understand_a_carriage_return(wire: Wire):
 def complains_about_blank_lines(wire: Wire):
     def complain(line):
         if not line.strip():
-            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no JSON"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no JSON"}})
 
     wire.to_subject = complain

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
+from check.mutation import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
 
 LEGACY = "2025-11-25"
 BATCHES = "2025-03-26"
@@ -43,7 +43,7 @@ def asks_without_an_id(message):
 def serves_the_id_null(wire: Wire):
     def serve(line):
         if line.startswith(b"{") and json.loads(line).get("id", 0) is None:
-            wire.say({"jsonrpc": "2.0", "id": None, "result": {}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "result": {}})
             return b""
         return None
 
@@ -88,7 +88,7 @@ def seen_before(wire, answer):
 
 @wire_mutant("JR-05")
 def refuses_an_id_that_came_before(wire: Wire):
-    seen_before(wire, lambda message: wire.say({"jsonrpc": "2.0", "id": message["id"], "error": ERROR}))
+    seen_before(wire, lambda message: wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": ERROR}))
 
 
 @wire_mutant("JR-05")
@@ -147,7 +147,7 @@ def gives_ids_to_notifications(message):
 def complains_about_notifications(wire: Wire):
     def complain(line):
         if b"check-unknown" in line:
-            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "what?"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "what?"}})
 
     wire.to_subject = complain
 
@@ -164,7 +164,7 @@ def takes_params_that_are_arrays(wire: Wire):
     def take(line):
         message = json.loads(line) if line.startswith(b"{") else {}
         if not isinstance(message.get("params", {}), dict):
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {}})
             return b""
         return None
 
@@ -187,7 +187,7 @@ def answers_a_batch_line_by_line(line):
 def answers_notifications_with_an_empty_array(wire: Wire):
     def answer(line):
         if line.startswith(b"[") and b'"id"' not in line:
-            wire.say([])
+            wire.send_to_check([])
 
     wire.to_subject = answer
 
@@ -234,7 +234,7 @@ def refuses_unknown_members(wire: Wire):
     def refuse(line):
         message = json.loads(line) if line.startswith(b"{") else {}
         if isinstance(message.get("params"), dict) and "zz" in message["params"] and "id" in message:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "zz?"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "zz?"}})
             return b""
         return None
 

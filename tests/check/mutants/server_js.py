@@ -1,6 +1,6 @@
 """Servers that break the rules about schemas, one each."""
 
-from check.mutating import message_mutant
+from check.mutation import message_mutant
 
 
 def changed(message, change):

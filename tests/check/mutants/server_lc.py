@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 REFUSED = {"code": -32600, "message": "no"}
 
@@ -82,7 +82,7 @@ def refuses_old_versions(wire: Wire):
     def refuse(line):
         message = json.loads(line)
         if message.get("method") == "initialize" and b"1900-01-01" in line:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": REFUSED})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": REFUSED})
             return b""
         return None
 
@@ -98,7 +98,7 @@ def agrees_to_a_version_without_a_handshake(wire: Wire):
 def asks_clients_that_cannot_answer(wire: Wire):
     def ask(line):
         if b'"tools/call"' in line:
-            wire.say({"jsonrpc": "2.0", "id": "unasked", "method": "roots/list"})
+            wire.send_to_check({"jsonrpc": "2.0", "id": "unasked", "method": "roots/list"})
 
     wire.to_subject = ask
 
@@ -133,7 +133,7 @@ def serves_before_the_handshake(wire: Wire):
         if message.get("method") == "initialize":
             opened.append(message)
         if not opened and message.get("method") == "tools/call":
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
             return b""
         return None
 
@@ -161,7 +161,7 @@ def begins_again_with_each_handshake(wire: Wire):
             opened.append(message)
             if len(opened) > 1:
                 result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
-                wire.say({"jsonrpc": "2.0", "id": message["id"], "result": result})
+                wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": result})
                 return b""
         return None
 
@@ -177,7 +177,7 @@ def ends_the_session_at_a_second_handshake(wire: Wire):
         if message.get("method") == "initialize":
             opened.append(message)
         elif len(opened) > 1 and "id" in message:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": REFUSED})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": REFUSED})
             return b""
         return None
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from check.healthy import IMPATIENT
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
-from check.pacing import waiting
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
+from check.time_scale import scaled
 from twopipes import ServerCommand
 from twopipes._tools.check.server_source import CommandTarget
 
@@ -168,7 +168,7 @@ def still_has_set_level(wire: Wire):
         message = json.loads(line)
         if message.get("method") != "logging/setLevel":
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}})
         return b""
 
     wire.to_subject = answer
@@ -177,4 +177,4 @@ def still_has_set_level(wire: Wire):
 @raw_mutant("LG-10")
 def logs_its_environment():
     command = ServerCommand([sys.executable, str(RAW), "logs-its-environment"], env={"SERVICE_TOKEN": "not-for-your-eyes"})
-    return CommandTarget(command, timeouts=waiting(IMPATIENT))
+    return CommandTarget(command, timeouts=scaled(IMPATIENT))

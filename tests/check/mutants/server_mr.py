@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 def _asks(message):
@@ -60,7 +60,7 @@ def _answering_retries(wire: Wire, changed):
         answer = changed(message)
         if answer is None:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], **answer})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], **answer})
         return b""
 
     wire.to_subject = look

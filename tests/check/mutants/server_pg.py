@@ -3,7 +3,7 @@
 import itertools
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 def is_list(message):
@@ -28,7 +28,7 @@ def does_not_know_its_own_cursors(wire: Wire):
         message = json.loads(line)
         if "cursor" not in message.get("params", {}):
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no such cursor"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no such cursor"}})
         return b""
 
     wire.to_subject = answer

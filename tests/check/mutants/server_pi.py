@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 PING = b'"method":"ping"'
 
@@ -11,7 +11,7 @@ PING = b'"method":"ping"'
 def does_not_know_ping(wire: Wire):
     def refuse(line):
         if PING in line:
-            wire.say({"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": {"code": -32601, "message": "what?"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": {"code": -32601, "message": "what?"}})
             return b""
         return None
 
@@ -71,7 +71,7 @@ def answers_pings_when_it_is_done(wire: Wire):
         if "method" not in message and message.get("id") in calls:
             calls.remove(message["id"])
             for ping in pings:
-                wire.tell(ping + b"\n")
+                wire.send_to_subject(ping + b"\n")
             pings.clear()
 
     wire.to_subject, wire.from_subject = hear, speak
@@ -81,7 +81,7 @@ def answers_pings_when_it_is_done(wire: Wire):
 def still_answers_pings(wire: Wire):
     def answer(line):
         if PING in line:
-            wire.say({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"resultType": "complete"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"resultType": "complete"}})
             return b""
         return None
 

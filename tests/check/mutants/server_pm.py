@@ -1,48 +1,48 @@
 """Servers that break the rules of prompts, one each."""
 
-from check.altering import answer_mutant, become_error, become_result
-from check.mutating import message_mutant
+from check.mutation import message_mutant
+from check.response_mutants import become_error, become_result, response_mutant
 
 
-@answer_mutant("PM-01", "prompts/list")
+@response_mutant("PM-01", "prompts/list")
 def has_arguments_without_names(message, request):
     for prompt in message["result"]["prompts"]:
         for argument in prompt.get("arguments", []):
             argument["key"] = argument.pop("name")
 
 
-@answer_mutant("PM-01", "prompts/list", revision="2025-11-25")
+@response_mutant("PM-01", "prompts/list", revision="2025-11-25")
 def requires_in_words(message, request):
     for prompt in message["result"]["prompts"]:
         for argument in prompt.get("arguments", []):
             argument["required"] = "yes"
 
 
-@answer_mutant("PM-02", "prompts/get")
+@response_mutant("PM-02", "prompts/get")
 def takes_objects_for_texts(message, request):
     if "error" in message and any(isinstance(each, dict) for each in request["params"].get("arguments", {}).values()):
         become_result(message, messages=[{"role": "user", "content": {"type": "text", "text": "About [object Object]"}}])
 
 
-@answer_mutant("PM-03", "prompts/get")
+@response_mutant("PM-03", "prompts/get")
 def says_several_things_at_once(message, request):
     for each in message.get("result", {}).get("messages", []):
         each["content"] = [each["content"]]
 
 
-@answer_mutant("PM-03", "prompts/get", revision="2025-11-25")
+@response_mutant("PM-03", "prompts/get", revision="2025-11-25")
 def speaks_as_the_system(message, request):
     for each in message.get("result", {}).get("messages", []):
         each["role"] = "system"
 
 
-@answer_mutant("PM-04", "prompts/get")
+@response_mutant("PM-04", "prompts/get")
 def says_nothing_of_an_unknown_prompt(message, request):
     if request["params"]["name"].startswith("twopipes"):
         become_result(message, messages=[])
 
 
-@answer_mutant("PM-04", "prompts/get", revision="2025-11-25")
+@response_mutant("PM-04", "prompts/get", revision="2025-11-25")
 def breaks_without_an_argument(message, request):
     if "error" in message and not request["params"]["name"].startswith("twopipes"):
         become_error(message, -32603)
@@ -58,13 +58,13 @@ def tells_nobody(message):
     return None if message.get("method") == "notifications/prompts/list_changed" else message
 
 
-@answer_mutant("PM-06", "prompts/get")
+@response_mutant("PM-06", "prompts/get")
 def embeds_an_empty_resource(message, request):
     for each in message.get("result", {}).get("messages", []):
         each["content"].get("resource", {}).pop("text", None)
 
 
-@answer_mutant("PM-06", "prompts/get", revision="2025-11-25")
+@response_mutant("PM-06", "prompts/get", revision="2025-11-25")
 def embeds_without_an_address(message, request):
     for each in message.get("result", {}).get("messages", []):
         each["content"].get("resource", {}).pop("uri", None)

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 PROGRESS = "notifications/progress"
 QUESTIONS = ("elicitation/create", "sampling/createMessage", "roots/list")
@@ -24,7 +24,7 @@ def tells_of_progress_that_nobody_wanted(wire: Wire):
     def tell(line):
         message = json.loads(line)
         if message.get("method") == "tools/call" and "progressToken" not in message["params"].get("_meta", {}):
-            wire.say({"jsonrpc": "2.0", "method": PROGRESS, "params": {"progressToken": message["id"], "progress": 1}})
+            wire.send_to_check({"jsonrpc": "2.0", "method": PROGRESS, "params": {"progressToken": message["id"], "progress": 1}})
 
     wire.to_subject = tell
 
@@ -92,18 +92,18 @@ def pretends_to_have_tasks(wire: Wire, *, token, late):
 
     def tell(progress):
         params = {"progressToken": token(given[0]), "progress": progress}
-        wire.say({"jsonrpc": "2.0", "method": PROGRESS, "params": params})
+        wire.send_to_check({"jsonrpc": "2.0", "method": PROGRESS, "params": params})
 
     def work(line):
         message = json.loads(line)
         task = {"taskId": "task-1", "status": "working", "ttl": 60000}
         if "task" in message.get("params", {}):
             given.append(message["params"]["_meta"]["progressToken"])
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"task": task}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"task": task}})
             tell(1)
             return b""
         if message.get("method") == "tasks/get":
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {**task, "status": "completed"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {**task, "status": "completed"}})
             if late:
                 tell(2)
             return b""

@@ -2,38 +2,38 @@
 
 import json
 
-from check.altering import answer_mutant, become_error, become_result
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
+from check.response_mutants import become_error, become_result, response_mutant
 
 UPDATED = "notifications/resources/updated"
 
 
-@answer_mutant("RS-01", "resources/list")
+@response_mutant("RS-01", "resources/list")
 def lists_resources_without_names(message, request):
     for item in message["result"]["resources"]:
         item.pop("name")
 
 
-@answer_mutant("RS-01", "resources/templates/list")
+@response_mutant("RS-01", "resources/templates/list")
 def lists_templates_without_their_uris(message, request):
     for item in message["result"]["resourceTemplates"]:
         item["uri"] = item.pop("uriTemplate")
 
 
-@answer_mutant("RS-01", "resources/templates/list", revision="2025-11-25")
+@response_mutant("RS-01", "resources/templates/list", revision="2025-11-25")
 def forgets_to_close_a_brace(message, request):
     for item in message["result"]["resourceTemplates"]:
         item["uriTemplate"] = item["uriTemplate"].replace("}", "")
 
 
-@answer_mutant("RS-02", "resources/read")
+@response_mutant("RS-02", "resources/read")
 def reads_neither_text_nor_blob(message, request):
     for item in message.get("result", {}).get("contents", []):
         item.pop("text", None)
         item.pop("blob", None)
 
 
-@answer_mutant("RS-02", "resources/read", revision="2025-11-25")
+@response_mutant("RS-02", "resources/read", revision="2025-11-25")
 def reads_one_thing(message, request):
     if "result" in message:
         message["result"]["contents"] = message["result"]["contents"][0]
@@ -44,12 +44,12 @@ def never_tells_of_a_change(message):
     return None if message.get("method") == UPDATED else message
 
 
-@answer_mutant("RS-03", "resources/subscribe")
+@response_mutant("RS-03", "resources/subscribe")
 def refuses_what_it_has_declared(message, request):
     become_error(message, -32601)
 
 
-@answer_mutant("RS-03", "resources/subscribe")
+@response_mutant("RS-03", "resources/subscribe")
 def confirms_with_the_address(message, request):
     message["result"]["uri"] = request["params"]["uri"]
 
@@ -60,7 +60,7 @@ def never_forgets_a_subscription(wire: Wire):
         message = json.loads(line)
         if message.get("method") != "resources/unsubscribe":
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {}})
         return b""
 
     wire.to_subject = ask
@@ -70,22 +70,22 @@ def never_forgets_a_subscription(wire: Wire):
 def tells_everybody(wire: Wire):
     def ask(line):
         if json.loads(line).get("params", {}).get("name") == "touch":
-            wire.say({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": "note://first"}})
+            wire.send_to_check({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": "note://first"}})
 
     wire.to_subject = ask
 
 
-@answer_mutant("RS-05", "resources/subscribe")
+@response_mutant("RS-05", "resources/subscribe")
 def still_takes_subscriptions(message, request):
     become_result(message)
 
 
-@answer_mutant("RS-05", "resources/unsubscribe")
+@response_mutant("RS-05", "resources/unsubscribe")
 def does_not_know_what_to_unsubscribe(message, request):
     become_error(message, -32602)
 
 
-@answer_mutant("RS-06", "resources/read")
+@response_mutant("RS-06", "resources/read")
 def reads_nothing_where_nothing_is(message, request):
     if "error" in message:
         become_result(message, contents=[], ttlMs=0, cacheScope="private")
@@ -101,7 +101,7 @@ def tells_nobody(message):
     return None if message.get("method") == "notifications/resources/list_changed" else message
 
 
-@answer_mutant("RS-08", "resources/read")
+@response_mutant("RS-08", "resources/read")
 def climbs_wherever_it_is_led(message, request):
     uri = request["params"]["uri"]
     if ".." in uri or "%2e" in uri:
@@ -109,19 +109,19 @@ def climbs_wherever_it_is_led(message, request):
         become_result(message, contents=[held], ttlMs=0, cacheScope="private")
 
 
-@answer_mutant("RS-08", "resources/read", revision="2025-11-25")
+@response_mutant("RS-08", "resources/read", revision="2025-11-25")
 def reads_what_has_no_address(message, request):
     if ":" not in request["params"]["uri"]:
         become_result(message, contents=[{"uri": request["params"]["uri"], "text": "something"}])
 
 
-@answer_mutant("RS-09", "resources/list")
+@response_mutant("RS-09", "resources/list")
 def has_spaces_in_its_addresses(message, request):
     for item in message["result"]["resources"]:
         item["uri"] = item["uri"].replace("://", "://my ")
 
 
-@answer_mutant("RS-09", "resources/list", revision="2025-06-18")
+@response_mutant("RS-09", "resources/list", revision="2025-06-18")
 def has_addresses_without_a_scheme(message, request):
     for item in message["result"]["resources"]:
         item["uri"] = item["uri"].partition(":")[2]

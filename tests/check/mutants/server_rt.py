@@ -1,6 +1,6 @@
 """Servers that break the rules of roots, one each."""
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 
 def _questions(message):

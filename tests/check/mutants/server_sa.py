@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 ENDLESS = "again and again"
 
@@ -124,7 +124,7 @@ def never_has_enough(wire: Wire):
         message = json.loads(line)
         if message.get("params", {}).get("requestState") != ENDLESS:
             return None
-        wire.say(_asking(message["id"]))
+        wire.send_to_check(_asking(message["id"]))
         return b""
 
     wire.from_subject, wire.to_subject = ask_again, retry

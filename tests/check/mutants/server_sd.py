@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from check.healthy import IMPATIENT, new_server, served
-from check.mutating import raw_mutant
-from check.pacing import waiting
+from check.mutation import raw_mutant
+from check.time_scale import scaled
 from twopipes import ServerCommand
 from twopipes._tools.check.server_source import ChannelTarget, CommandTarget
 
@@ -14,7 +14,7 @@ RAW = Path(__file__).parents[1] / "raw_server.py"
 
 
 def raw(fault):
-    return CommandTarget(ServerCommand([sys.executable, str(RAW), fault]), timeouts=waiting(IMPATIENT))
+    return CommandTarget(ServerCommand([sys.executable, str(RAW), fault]), timeouts=scaled(IMPATIENT))
 
 
 @raw_mutant("SD-02")
@@ -34,7 +34,7 @@ def forgets_what_it_was_asked():
 
 @raw_mutant("SD-07")
 def talks_to_nobody():
-    return raw("talks-to-nobody")
+    return raw("ignores-a-closed-pipe")
 
 
 @raw_mutant("SD-08")
@@ -53,4 +53,4 @@ def drops_everybody_when_one_leaves():
                 for other in channels:
                     await other.close()
 
-    return ChannelTarget(connecting, timeouts=waiting(IMPATIENT))
+    return ChannelTarget(connecting, timeouts=scaled(IMPATIENT))

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
@@ -71,7 +71,7 @@ def knows_one_conversation_at_a_time(wire: Wire):
         state = message.get("params", {}).get("requestState")
         if state is None or state in last:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "that is over"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "that is over"}})
         return b""
 
     wire.from_subject, wire.to_subject = note, refuse
@@ -91,7 +91,7 @@ def knows_its_own_questions_alone(wire: Wire):
         state = message.get("params", {}).get("requestState")
         if state is None or state in mine:
             return None
-        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "I did not ask that"}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "I did not ask that"}})
         return b""
 
     wire.from_subject, wire.to_subject = note, refuse

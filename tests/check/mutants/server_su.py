@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from check.healthy import WAITS
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
-from check.pacing import waiting
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
+from check.time_scale import scaled
 from twopipes._process.command import ServerCommand
 from twopipes._tools.check.server_source import CommandTarget
 
@@ -43,7 +43,7 @@ def takes_nothing_for_everything(wire: Wire):
         message = json.loads(line)
         if message.get("method") != "subscriptions/listen" or "notifications" in message["params"]:
             return None
-        wire.say(tagged(ACKNOWLEDGED, message["id"], notifications={"toolsListChanged": True}))
+        wire.send_to_check(tagged(ACKNOWLEDGED, message["id"], notifications={"toolsListChanged": True}))
         return b""
 
     wire.to_subject = listen
@@ -56,7 +56,7 @@ def ends_what_is_not_asked_for(wire: Wire):
         if message.get("method") != "subscriptions/listen" or "notifications" in message["params"]:
             return None
         listen = message["id"]
-        wire.say({"jsonrpc": "2.0", "id": listen, "result": {"resultType": "complete", "_meta": {TAG: listen}}})
+        wire.send_to_check({"jsonrpc": "2.0", "id": listen, "result": {"resultType": "complete", "_meta": {TAG: listen}}})
         return b""
 
     wire.to_subject = listen
@@ -112,7 +112,7 @@ def tells_everybody(wire: Wire):
 def tells_of_changes_to_nobody_in_particular(wire: Wire):
     def call(line):
         if b'"mutate"' in line:
-            wire.say({"jsonrpc": "2.0", "method": TOOLS_CHANGED})
+            wire.send_to_check({"jsonrpc": "2.0", "method": TOOLS_CHANGED})
 
     wire.to_subject = call
 
@@ -203,7 +203,7 @@ def answers_what_was_cancelled(wire: Wire):
         message = json.loads(line)
         if message.get("method") == "notifications/cancelled":
             listen = message["params"]["requestId"]
-            wire.say({"jsonrpc": "2.0", "id": listen, "result": {"resultType": "complete", "_meta": {TAG: listen}}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": listen, "result": {"resultType": "complete", "_meta": {TAG: listen}}})
 
     wire.to_subject = answer
 
@@ -224,7 +224,7 @@ def answers_a_listen_at_once(message):
 
 
 def raw_server(*faults):
-    return CommandTarget(ServerCommand([sys.executable, str(RAW), *faults]), timeouts=waiting(WAITS))
+    return CommandTarget(ServerCommand([sys.executable, str(RAW), *faults]), timeouts=scaled(WAITS))
 
 
 @raw_mutant("SU-13")
@@ -250,7 +250,7 @@ def remembers_listens_of_others(wire: Wire):
     def call(line):
         known.sent(line)
         if b'"mutate"' in line and not known.open:
-            wire.say(tagged(TOOLS_CHANGED, 2))
+            wire.send_to_check(tagged(TOOLS_CHANGED, 2))
 
     wire.to_subject = call
 

@@ -1,6 +1,6 @@
 """Servers that break the rules of tasks of 2025-11-25, one each."""
 
-from check.mutating import Wire, raw_mutant, wire_mutant
+from check.mutation import Wire, raw_mutant, wire_mutant
 from check.raw_tasks import task_server
 
 

@@ -2,128 +2,128 @@
 
 import json
 
-from check.altering import answer_mutant, become_error, become_result
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
+from check.response_mutants import become_error, become_result, response_mutant
 
 
 def tools_of(message):
     return message.get("result", {}).get("tools", [])
 
 
-@answer_mutant("TL-01", "tools/list")
+@response_mutant("TL-01", "tools/list")
 def forgets_the_type_of_arguments(message, request):
     for tool in tools_of(message):
         tool["inputSchema"].pop("type")
 
 
-@answer_mutant("TL-01", "tools/list", revision="2025-11-25")
+@response_mutant("TL-01", "tools/list", revision="2025-11-25")
 def has_no_schema_where_there_are_no_arguments(message, request):
     for tool in tools_of(message):
         if not tool["inputSchema"].get("properties"):
             tool["inputSchema"] = None
 
 
-@answer_mutant("TL-02", "tools/call")
+@response_mutant("TL-02", "tools/call")
 def insists_on_arguments(message, request):
     if "arguments" not in request["params"]:
         become_error(message, -32602)
 
 
-@answer_mutant("TL-02", "tools/call", revision="2025-11-25")
+@response_mutant("TL-02", "tools/call", revision="2025-11-25")
 def fails_without_arguments(message, request):
     if "arguments" not in request["params"]:
         become_result(message, content=[{"type": "text", "text": "expected an object, received undefined"}], isError=True)
 
 
-@answer_mutant("TL-03", "tools/call")
+@response_mutant("TL-03", "tools/call")
 def gives_content_that_is_a_text(message, request):
     if "result" in message:
         message["result"]["content"] = "text"
 
 
-@answer_mutant("TL-03", "tools/call", revision="2025-11-25")
+@response_mutant("TL-03", "tools/call", revision="2025-11-25")
 def says_is_error_in_words(message, request):
     if "result" in message:
         message["result"]["isError"] = "no"
 
 
-@answer_mutant("TL-04", "tools/call")
+@response_mutant("TL-04", "tools/call")
 def takes_an_unknown_tool_for_a_failed_one(message, request):
     if "error" in message:
         become_result(message, content=[{"type": "text", "text": "unknown tool"}], isError=True)
 
 
-@answer_mutant("TL-05", "tools/call")
+@response_mutant("TL-05", "tools/call")
 def takes_a_failed_tool_for_a_failed_request(message, request):
     if message.get("result", {}).get("isError"):
         become_error(message, -32603)
 
 
-@answer_mutant("TL-06", "tools/call")
+@response_mutant("TL-06", "tools/call")
 def takes_bad_arguments_for_a_bad_request(message, request):
     if message.get("result", {}).get("isError"):
         become_error(message, -32602)
 
 
-@answer_mutant("TL-10", "tools/call")
+@response_mutant("TL-10", "tools/call")
 def gives_text_alone(message, request):
     message.get("result", {}).pop("structuredContent", None)
 
 
-@answer_mutant("TL-10", "tools/call", revision="2025-06-18")
+@response_mutant("TL-10", "tools/call", revision="2025-06-18")
 def forgets_a_member_that_it_promised(message, request):
     structured = message.get("result", {}).get("structuredContent")
     if isinstance(structured, dict):
         structured.pop("celsius", None)
 
 
-@answer_mutant("TL-10", "tools/call")
+@response_mutant("TL-10", "tools/call")
 def gives_a_number_as_text(message, request):
     structured = message.get("result", {}).get("structuredContent")
     if isinstance(structured, dict) and "celsius" in structured:
         structured["celsius"] = "warm"
 
 
-@answer_mutant("TL-11", "tools/list")
+@response_mutant("TL-11", "tools/list")
 def promises_an_array(message, request):
     for tool in tools_of(message):
         if "outputSchema" in tool:
             tool["outputSchema"] = {"type": "array"}
 
 
-@answer_mutant("TL-11", "tools/call", revision="2025-06-18")
+@response_mutant("TL-11", "tools/call", revision="2025-06-18")
 def gives_an_array(message, request):
     if "structuredContent" in message.get("result", {}):
         message["result"]["structuredContent"] = [message["result"]["structuredContent"]]
 
 
-@answer_mutant("TL-12", "tools/call")
+@response_mutant("TL-12", "tools/call")
 def wraps_an_array_without_need(message, request):
     structured = message.get("result", {}).get("structuredContent")
     if isinstance(structured, list):
         message["result"]["structuredContent"] = {"result": structured}
 
 
-@answer_mutant("TL-12", "tools/list")
+@response_mutant("TL-12", "tools/list")
 def has_a_schema_that_is_true(message, request):
     for tool in tools_of(message):
         if "outputSchema" in tool:
             tool["outputSchema"] = True
 
 
-@answer_mutant("TL-13", "tools/call")
+@response_mutant("TL-13", "tools/call")
 def refers_to_the_structure(message, request):
     if "structuredContent" in message.get("result", {}):
         message["result"]["content"] = [{"type": "text", "text": "see structuredContent"}]
 
 
-@answer_mutant("TL-15", "tools/list")
+@response_mutant("TL-15", "tools/list")
 def has_a_name_with_a_space(message, request):
     for tool in tools_of(message):
         tool["name"] = tool["name"].replace("_", " ")
 
 
-@answer_mutant("TL-15", "tools/list", revision="2025-11-25")
+@response_mutant("TL-15", "tools/list", revision="2025-11-25")
 def lists_a_tool_on_each_page(message, request):
     tools_of(message).append({"name": "again", "inputSchema": {"type": "object"}})
 
@@ -176,7 +176,7 @@ def tells_nobody(message):
 def tells_those_who_do_not_listen(wire: Wire):
     def ask(line):
         if json.loads(line).get("params", {}).get("name") == "mutate":
-            wire.say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            wire.send_to_check({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     wire.to_subject = ask
 
@@ -206,7 +206,7 @@ def takes_an_object_for_a_text(wire: Wire):
     wire.to_subject = ask
 
 
-@answer_mutant("TL-21", "tools/list")
+@response_mutant("TL-21", "tools/list")
 def sometimes_runs_as_a_task(message, request):
     for tool in tools_of(message):
         tool["execution"] = {"taskSupport": "sometimes"}

@@ -1,6 +1,6 @@
 """Servers that break the rules of the extension for tasks, one each."""
 
-from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, raw_mutant, wire_mutant
 from check.raw_tasks import task_server
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.mutation import Wire, message_mutant, wire_mutant
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 ABLE = "io.modelcontextprotocol/clientCapabilities"
@@ -47,7 +47,7 @@ def has_a_code_of_its_own(message):
 def wants_to_know_who_asks(wire: Wire):
     def ask(message):
         if "id" in message and VERSION in meta_of(message) and "io.modelcontextprotocol/clientInfo" not in meta_of(message):
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "who are you?"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "who are you?"}})
             return None
         return message
 
@@ -79,7 +79,7 @@ def wants_to_be_discovered_first(wire: Wire):
         if message.get("method") == "server/discover":
             discovered.append(message)
         if not discovered and "id" in message:
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "discover first"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "discover first"}})
             return None
         return message
 
@@ -103,7 +103,7 @@ def does_not_say_the_type_of_lists(message):
 def answers_pings(wire: Wire):
     def pong(message):
         if message.get("method") == "ping":
-            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete"}})
             return None
         return message
 
@@ -175,7 +175,7 @@ def takes_a_notification_for_the_old_era(wire: Wire):
 def wants_metadata_in_notifications(wire: Wire):
     def complain(message):
         if "id" not in message and not meta_of(message):
-            wire.say({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no _meta"}})
+            wire.send_to_check({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no _meta"}})
             return None
         return message
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from check.touring import tour
+from check.full_tour import tour
 from twopipes import Timeouts
 
 # Seconds for an answer: what a host would set, too.

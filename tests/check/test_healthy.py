@@ -2,8 +2,8 @@
 
 import pytest
 
-from check.checking import of_client, of_server, run
 from check.mutants.client_ch import needing_lists_again
+from check.runs import of_client, of_server, run
 from twopipes._rules.table import RULES, chosen
 
 SECTIONS = ("LG", "PG", "CM", "CH", "JS")

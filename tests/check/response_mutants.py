@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from check.mutating import Wire, wire_mutant
+from check.mutation import Wire, wire_mutant
 
 Change = Callable[[dict[str, Any], dict[str, Any]], object]
 
 
-def answer_mutant(rule: str, method: str, *, revision: str | None = None) -> Callable[[Change], Any]:
+def response_mutant(rule: str, method: str, *, revision: str | None = None) -> Callable[[Change], Any]:
     """A function of an answer to that method, and of the request: it changes the answer in its place."""
 
     def enter(function: Change) -> Any:

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
-from check.mutating import MutatingChannel
-from check.pacing import waiting
-from check.touring import tour
+from check.full_tour import tour
+from check.mutation import MutatingChannel
+from check.time_scale import scaled
 from twopipes import TwopipesError, connect
 from twopipes._protocol.types import CreateMessageResult, ToolUseContent
 from twopipes._tools.check.client_run import InProcessDriver
@@ -16,16 +16,16 @@ HASTY = Timeouts(connect=0.8, probe=0.5, request=0.8, total=2)
 CAN = {"options": ClientOptions(sample_tools=True), "on_elicit_url": lambda question: question.accept()}
 
 
-def able(mutate=None, **options):
+def capable_client(mutate=None, **options):
     """The tour of a client that declares everything."""
-    return InProcessDriver(lambda launcher: tour(_mutated(launcher, mutate), **{**CAN, "timeouts": waiting(HASTY), **options}))
+    return InProcessDriver(lambda launcher: tour(_mutated(launcher, mutate), **{**CAN, "timeouts": scaled(HASTY), **options}))
 
 
 def changing_roots(**options):
     """A client that asks nothing but for its roots to be asked for, and changes them between the two times."""
 
     async def change(launcher):
-        async with connect(launcher, roots=["file:///home/anna"], timeouts=waiting(HASTY), **options) as client:
+        async with connect(launcher, roots=["file:///home/anna"], timeouts=scaled(HASTY), **options) as client:
             await client.list_tools()
             for name in ("roots", "roots-again"):
                 with suppress(TwopipesError):

@@ -60,11 +60,11 @@ class Wire:
         """How much of what was said to the check waits to be read."""
         return self._channel.unread
 
-    def say(self, message: Any) -> None:
+    def send_to_check(self, message: Any) -> None:
         """Says something to the check, as if the twin had: a message, or bytes as they are."""
         self._channel.to_check(_bytes(message))
 
-    def tell(self, message: Any) -> None:
+    def send_to_subject(self, message: Any) -> None:
         """Says something to the twin, as if the check had."""
         self._channel.to_twin(_bytes(message))
 

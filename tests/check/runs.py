@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from check.full_tour import tour
 from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served
-from check.mutating import Mutant, MutatingChannel
-from check.pacing import PACES, pace, paced, waiting
-from check.touring import tour
+from check.mutation import Mutant, MutatingChannel
+from check.time_scale import TIME_SCALES, scaled, scaled_by, time_scale
 from twopipes._channels.base import Channel
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
@@ -34,7 +34,7 @@ def run(work: Any) -> Any:
     """A coroutine in a loop of its own; nothing that it started is left when it ends."""
 
     async def bounded() -> Any:
-        async with asyncio.timeout(NET * pace()):
+        async with asyncio.timeout(NET * time_scale()):
             found = await work
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if left:
@@ -53,7 +53,7 @@ async def of_server(
     timeouts: ProbeTimeouts | None = None,
 ) -> CheckResult:
     """What the check says of a server; the healthy one in memory unless another is given."""
-    target = target or ChannelTarget(served(new_server()), timeouts=timeouts or waiting(WAITS))
+    target = target or ChannelTarget(served(new_server()), timeouts=timeouts or scaled(WAITS))
     return sound(await check_server(target, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
 
 
@@ -65,8 +65,8 @@ async def of_client(
     timeouts: ScenarioTimeouts | None = None,
 ) -> CheckResult:
     """What the check says of a client; the healthy one in memory unless another is given."""
-    driver = driver or InProcessDriver(partial(tour, timeouts=waiting(BRISK)))
-    return sound(await check_client(driver, revisions=revisions, wanted=wanted, timeouts=timeouts or waiting(PATIENT)))
+    driver = driver or InProcessDriver(partial(tour, timeouts=scaled(BRISK)))
+    return sound(await check_client(driver, revisions=revisions, wanted=wanted, timeouts=timeouts or scaled(PATIENT)))
 
 
 def sound(outcome: CheckResult) -> CheckResult:
@@ -89,8 +89,8 @@ def revision_of(mutant: Mutant) -> str:
 def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
     """What the check said of a mutant's rule instead of finding the fault; nothing where it was found."""
     said: list[tuple[str, str]] = []
-    for each in PACES:
-        with paced(each):
+    for each in TIME_SCALES:
+        with scaled_by(each):
             found = run(outcome_of(mutant)).of(mutant.rule)
         if failures := [verdict for verdict in found if verdict.outcome == "failed"]:
             # Every failure needs a fix.
@@ -101,8 +101,8 @@ def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
 
 def patiently(work: Callable[[], Awaitable[CheckResult]]) -> CheckResult:
     """The outcome of a check that nothing should fail in: where something does, what is said after longer waits counts."""
-    for each in PACES:
-        with paced(each):
+    for each in TIME_SCALES:
+        with scaled_by(each):
             outcome: CheckResult = run(work())
         if not outcome.failures:
             break
@@ -116,15 +116,15 @@ async def outcome_of(mutant: Mutant) -> CheckResult:
         peer = mutant.function()
         if mutant.side == "server":
             return await of_server(peer, revisions=revisions, wanted=wanted)
-        return await of_client(peer, revisions=revisions, wanted=wanted, timeouts=waiting(PATIENT if mutant.is_slow else HASTY))
+        return await of_client(peer, revisions=revisions, wanted=wanted, timeouts=scaled(PATIENT if mutant.is_slow else HASTY))
     if mutant.side == "server":
 
         def wrap(channel: Channel) -> Channel:
             return MutatingChannel(channel, mutant.function, reader_is_check=True)
 
-        target = ChannelTarget(served(new_server(), wrap), timeouts=waiting(IMPATIENT))
+        target = ChannelTarget(served(new_server(), wrap), timeouts=scaled(IMPATIENT))
         return await of_server(target, revisions=revisions, wanted=wanted)
-    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, timeouts=waiting(HASTY))
+    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, timeouts=scaled(HASTY))
 
 
 def _mutated(mutant: Mutant) -> Any:
@@ -134,7 +134,7 @@ def _mutated(mutant: Mutant) -> Any:
                 # The client has the other end of this channel; the mutant is between the fake server and the client.
                 await launcher.serve(channel=MutatingChannel(channel, mutant.function, reader_is_check=True))
 
-        await tour(Mutated(), timeouts=waiting(Timeouts(connect=0.8, probe=0.5, request=0.5, total=1)))
+        await tour(Mutated(), timeouts=scaled(Timeouts(connect=0.8, probe=0.5, request=0.5, total=1)))
 
     return make_the_tour
 

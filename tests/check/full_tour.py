@@ -1,4 +1,4 @@
-"""A client that uses every feature of a server. As a program, ``python touring.py CMD...``, it launches the server."""
+"""A client that uses every feature of a server. As a program, ``python full_tour.py CMD...``, it launches the server."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ async def tour(server: Any, **options: Any) -> None:
         "on_sample": lambda _question: "Hi",
         "roots": ["file:///home/anna"],
         "on_log": lambda _params: None,
-        # Within the limit of the patience in checking.py, so that a server that does not answer is seen to be given up.
+        # Within the limit of the patience in runs.py, so that a server that does not answer is seen to be given up.
         "timeouts": Timeouts(request=4, total=5),
         **options,
     }

@@ -14,14 +14,14 @@ from msgspec import structs
 
 Times = TypeVar("Times")
 
-PACES = (1, 5, 25)
+TIME_SCALES = (1, 5, 25)
 """How often as long as written: one after the other, until something is caught."""
 
 _pace: ContextVar[float] = ContextVar("pace", default=1)
 
 
 @contextmanager
-def paced(times: float) -> Iterator[None]:
+def scaled_by(times: float) -> Iterator[None]:
     """Inside, everything that :func:`waiting` returns is so many times as long."""
     token = _pace.set(times)
     try:
@@ -30,12 +30,12 @@ def paced(times: float) -> Iterator[None]:
         _pace.reset(token)
 
 
-def pace() -> float:
+def time_scale() -> float:
     """How often as long as written the tests wait just now."""
     return _pace.get()
 
 
-def waiting(timeouts: Times) -> Times:
+def scaled(timeouts: Times) -> Times:
     """Waits, patience or timeouts, as long as the tests wait just now."""
-    longer: dict[str, Any] = {name: value * pace() for name, value in structs.asdict(timeouts).items() if value is not None}  # type: ignore[type-var]
+    longer: dict[str, Any] = {name: value * time_scale() for name, value in structs.asdict(timeouts).items() if value is not None}  # type: ignore[type-var]
     return structs.replace(timeouts, **longer)  # type: ignore[type-var]

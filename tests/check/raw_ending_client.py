@@ -1,4 +1,4 @@
-"""A client written by hand that ends its server in its own way: ``python raw_leaving.py HOW CMD...``. It speaks both eras."""
+"""A client written by hand that ends its server in its own way: ``python raw_ending_client.py HOW CMD...``. It speaks both eras."""
 
 import json
 import os
@@ -23,19 +23,19 @@ def wait(server: subprocess.Popen[bytes], seconds: float = A_WHILE) -> bool:
 
 
 def open_up(server: subprocess.Popen[bytes]) -> None:
-    def say(message: dict[str, object]) -> None:
+    def send(message: dict[str, object]) -> None:
         server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         server.stdin.flush()
 
     params: dict[str, object] = {"_meta": META}
-    say({"id": 1, "method": "server/discover", "params": params})
+    send({"id": 1, "method": "server/discover", "params": params})
     if "error" in json.loads(server.stdout.readline()):
         info = {"name": "raw", "version": "1"}
-        say({"id": 2, "method": "initialize", "params": {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info}})
+        send({"id": 2, "method": "initialize", "params": {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info}})
         server.stdout.readline()
-        say({"method": "notifications/initialized"})
+        send({"method": "notifications/initialized"})
         params = {}
-    say({"id": 3, "method": "tools/list", "params": params})
+    send({"id": 3, "method": "tools/list", "params": params})
     server.stdout.readline()
 
 

@@ -1,6 +1,6 @@
 """A slow link: starts a server and passes on what is said in both directions, each chunk 5 to 20 ms late.
 
-    python delaying.py SEED COMMAND...
+    python slow_link.py SEED COMMAND...
 
 The order of the bytes stays. It ends when the server ends, with the same exit code.
 """

@@ -11,7 +11,7 @@ from twopipes._tools.check.client_run import Launcher
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 
 
-class Talking:
+class RawConnection:
     """One connection, as an async context."""
 
     def __init__(self, launcher: Launcher) -> None:
@@ -30,14 +30,14 @@ class Talking:
         with suppress(asyncio.CancelledError):
             await self._serving
 
-    def say(self, method: str, params: dict[str, Any] | None = None, **members: Any) -> None:
+    def send(self, method: str, params: dict[str, Any] | None = None, **members: Any) -> None:
         message = {"jsonrpc": "2.0", "method": method, **members, **({} if params is None else {"params": params})}
         self._channel.write(json.dumps(message).encode() + b"\n")
 
     async def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """The answer; ``None`` if the server is gone."""
         self._ids += 1
-        self.say(method, params, id=self._ids)
+        self.send(method, params, id=self._ids)
         while True:
             while b"\n" in self._rest:
                 line, _, self._rest = self._rest.partition(b"\n")
@@ -52,4 +52,4 @@ class Talking:
     async def shake_hands(self) -> None:
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
         await self.ask("initialize", params)
-        self.say("notifications/initialized")
+        self.send("notifications/initialized")
