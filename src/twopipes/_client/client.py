@@ -59,6 +59,7 @@ from twopipes.errors import CapabilityMissing, ClientClosed, LocalProtocolError,
 from twopipes.settings import Timeouts
 
 T = TypeVar("T")
+ResultT = TypeVar("ResultT", bound=CacheableResult)
 
 
 class Client(ServerInfo):
@@ -407,7 +408,7 @@ class Client(ServerInfo):
             return cached
         fetch = self._cache.begin(method)
         options = RequestOptions(timeouts=timeouts)
-        walk: PageWalk[PageT] = PageWalk(method, limits=self._config.limits, legacy=self.era == "legacy")
+        walk: PageWalk[PageT] = PageWalk(method, limits=self._config.limits, legacy=self._supervisor.opened.era == "legacy")
         while not walk.is_done:
             try:
                 page = await self._caller.call(method, ListParams(walk.cursor), options)
@@ -416,9 +417,7 @@ class Client(ServerInfo):
                     raise
             else:
                 walk.feed(page, now=loop.time())
-        result = walk.result()
-        self._store(fetch, result)
-        return result
+        return self._stored(fetch, walk.result())
 
     async def _read(self, uri: str, options: RequestOptions, *, fresh: bool) -> ReadResourceResult:
         # CH-04: the caller's own _meta keys may change the result.
@@ -428,13 +427,12 @@ class Client(ServerInfo):
         fetch = self._cache.begin("resources/read", uri)
         options = structs.replace(options, on_questions=lambda: self._cache.discard(fetch))  # CH-05
         result: ReadResourceResult = await self._caller.call("resources/read", ReadResourceParams(uri), options)
-        if options.meta is None:
-            self._store(fetch, result)
-        return result
+        return result if options.meta else self._stored(fetch, result)
 
-    def _store(self, fetch: Fetch, result: CacheableResult) -> None:
-        if self.era == "modern":  # CH-01: legacy revisions have no cache hints
+    def _stored(self, fetch: Fetch, result: ResultT) -> ResultT:
+        if self._supervisor.opened.era == "modern":  # CH-01: legacy revisions have no cache hints
             self._cache.put(fetch, result, now=self._supervisor.loop.time())
+        return result
 
     def _annotations_of(self, name: str) -> ToolAnnotations | None:
         tool = self._output.tools.get(name)

@@ -73,6 +73,8 @@ class Supervisor:
         self.is_closing = False
         self.report: ShutdownReport | None = None
         self.restarts = 0
+        # The era is cached only if there is a choice.
+        self._identity = config.target.identity if config.profile.eras == "both" else None
         self._crashes = Restarts(config.restart, random=random.random)
         self._decision: _Decision | None = None  # about the last loss, until there is a connection again
         self._opened_at = 0.0
@@ -241,7 +243,7 @@ class Supervisor:
 
     async def _open(self) -> ServerHandle:
         config = self.config
-        identity = config.target.identity if config.profile.eras == "both" else None
+        identity = self._identity
         limit = config.timeouts.connect
         deadline = None if limit is None else self.loop.time() + limit
         known = None if identity is None else await self._cached(config.era_cache.recall, identity)

@@ -64,6 +64,7 @@ class Child:
         argv: The command and its arguments.
         channel: Its stdin and stdout. The user of the channel may close it before the child is shut down.
         stderr: The last lines of its stderr.
+        exit: The exit status; ``None`` while the process runs.
         started_at: Start time, on the event loop's clock.
         stderr_seen: Set when the child first writes to stderr: it is alive, even if it has not written to stdout yet.
     """
@@ -88,7 +89,8 @@ class Child:
         self.argv = tuple(command.argv)
         self.started_at = self._loop.time()
         self.stderr_seen = asyncio.Event()
-        self._exit: ExitStatus | None = None
+        # Once it is known, everything that the child wrote to stderr has been read.
+        self.exit: ExitStatus | None = None
         self._ended_at: float | None = None
         self._exited = asyncio.Event()
         # Wakes wait_until_gone(): the leader has exited, or the shutdown was cancelled.
@@ -172,12 +174,7 @@ class Child:
     @property
     def running(self) -> bool:
         """Whether the started process has not exited. Its descendants may outlive it; see :meth:`group_alive`."""
-        return self._exit is None
-
-    @property
-    def exit(self) -> ExitStatus | None:
-        """The exit status, or ``None`` while the process runs. Once it is known, everything written to stderr has been read."""
-        return self._exit
+        return self.exit is None
 
     @property
     def unread_input(self) -> int | None:
@@ -196,9 +193,9 @@ class Child:
 
     async def wait(self) -> ExitStatus:
         """Wait for the process to exit and return its status. Any number of tasks may wait, and cancelling is safe."""
-        while self._exit is None:
+        while self.exit is None:
             await self._exited.wait()
-        return self._exit
+        return self.exit
 
     def group_alive(self) -> bool:
         """Whether any process of the group is left: the process itself, or a descendant."""
@@ -207,7 +204,7 @@ class Child:
     def is_gone(self) -> bool:
         """Whether no process of the group is left."""
         gone = self._group.is_gone()
-        if self._group.status is not None:
+        if self.exit is None:
             self._note_exit()
         return gone
 
@@ -247,9 +244,11 @@ class Child:
 
     async def _end(self, plan: ShutdownPlan) -> ShutdownReport:
         try:
-            if not self.is_gone():
+            if self.is_gone():
+                report = ShutdownReport(exit=self.exit)
+            else:
                 self._run_job(self._discard_output)
-            report = await run_plan(plan, self, clock=self._loop.time)
+                report = await run_plan(plan, self, clock=self._loop.time)
         except asyncio.CancelledError:
             await self._end_now()
             raise
@@ -290,11 +289,11 @@ class Child:
             if left <= 0:
                 return
             # The exit of the leader wakes us; that of a grandchild does not.
-            timeout = left if self._exit is None else min(left, pause)
+            timeout = left if self.exit is None else min(left, pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._wake.wait()
-            if self._exit is not None:
+            if self.exit is not None:
                 pause = min(2 * pause, MAX_POLL)
 
     def _run_job(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -319,15 +318,15 @@ class Child:
 
     def _note_exit(self) -> None:
         """Handle the exit of the leader. Called by the event loop and by every method that may detect it first."""
-        if self._exit is not None or self._group.status is None:
+        if self.exit is not None or self._group.status is None:
             return
         # Do not wait for EOF on the pipe: a grandchild may hold it open.
         if self._reader is not None:
             self._reader.read_available()
-        self._exit = self._group.status
+        self.exit = self._group.status
         self._ended_at = self._loop.time()
         if self._observer is not None:
-            self._observer.exited(self._exit)
+            self._observer.exited(self.exit)
         with suppress(RuntimeError):  # a task waits in an event loop that is closed
             self._exited.set()
             self._wake.set()
@@ -335,9 +334,7 @@ class Child:
 
     def _poll_orphans(self) -> None:
         # Once the group is empty its number may be reused, so we must notice that, however late the shutdown comes.
-        if self._group.is_gone():
-            unregister(self._group)
-        elif not self._loop.is_closed():
+        if not unregister(self._group) and not self._loop.is_closed():
             self._loop.call_later(IDLE_POLL, self._poll_orphans)
 
     def kill_now(self) -> None:
@@ -354,7 +351,7 @@ class Child:
         self._close_everything()
 
     def _kill(self) -> None:
-        if self._observer is not None and self._exit is None:
+        if self._observer is not None and self.exit is None:
             self._observer.signalled(SIGKILL)
         self._group.kill()
 
@@ -367,9 +364,10 @@ class Child:
             # Tasks that still wait on the pipes get ChannelClosed, unless their event loop is closed.
             with suppress(RuntimeError):
                 self._pipes.close_now()
-        if self.is_gone():
-            unregister(self._group)
-        if self._exit is not None or not self._loop.is_running():
+        unregister(self._group)
+        if self.exit is None:
+            self._note_exit()
+        if self.exit is not None or not self._loop.is_running():
             # Otherwise the loop keeps watching, so that tasks in wait() see the exit.
             self._group.unwatch()
 
@@ -380,7 +378,7 @@ class Child:
         self.kill_now()
 
     def __repr__(self) -> str:
-        state = "running" if self._exit is None else self._exit.describe()
+        state = "running" if self.exit is None else self.exit.describe()
         return f"<Child {self.argv[0]} process {self.pid}, {state}>"
 
 

@@ -84,10 +84,12 @@ def register(group: ProcessGroup) -> None:
     _live.add(group)
 
 
-def unregister(group: ProcessGroup) -> None:
-    """Forget a group if it is gone."""
-    if group.is_gone():
-        _live.discard(group)
+def unregister(group: ProcessGroup) -> bool:
+    """Forget a group if it is gone, and return whether it is."""
+    if not group.is_gone():
+        return False
+    _live.discard(group)
+    return True
 
 
 @atexit.register

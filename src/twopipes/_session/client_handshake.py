@@ -108,8 +108,10 @@ class ClientOpening(Session):
         self.phase = ClientPhase.INITIALIZING
 
     def _speak(self, version: str) -> Dialect:
-        spoken = self._dialect = dialect(version)
-        self._meta = spoken.client_meta(self.profile.info, self.profile.capabilities)
+        spoken = dialect(version)
+        if spoken is not self._dialect:
+            self._dialect = spoken
+            self._meta = spoken.client_meta(self.profile.info, self.profile.capabilities)
         return spoken
 
     def _on_opening_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
