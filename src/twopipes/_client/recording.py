@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target
-from twopipes._trace.channel import RecordedChannel, close_recorder
-from twopipes._trace.child import ChildRecording
+from twopipes._trace.channel import ChildRecording, RecordedChannel, close_recorder
 from twopipes._trace.recorder import Recorder, header_for, names_to_redact
 from twopipes.errors import LocalProtocolError
 

@@ -1,4 +1,4 @@
-"""A channel that wraps another channel and reports what passes. Neither side notices it."""
+"""Recorded channels and children. A channel that wraps another one reports what passes; neither side notices it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from twopipes._channels.base import Channel
+from twopipes._process.exit_status import ExitStatus, signal_name
 from twopipes._trace.format import Kind
 from twopipes._trace.recorder import Recorder
 from twopipes.errors import ChannelBroken
@@ -52,7 +53,6 @@ class RecordedChannel(Channel):
         self._ended: set[Kind] = set()
 
     async def read(self) -> bytes:
-        """Call the inner channel; see :meth:`Channel.read`."""
         try:
             chunk = await self._inner.read()
         except ChannelBroken as error:
@@ -65,43 +65,64 @@ class RecordedChannel(Channel):
         return chunk
 
     def write(self, data: bytes) -> None:
-        """Call the inner channel; see :meth:`Channel.write`."""
         self._inner.write(data)
         if data:
             # After write(), which may raise. A copy, because the caller may change its buffer before the recorder has written it.
             self._observer.chunk(self._writes, bytes(data), connection=self._connection)
 
     def drain(self) -> Coroutine[Any, Any, None]:
-        """Call the inner channel; see :meth:`Channel.drain`."""
         return self._inner.drain()
 
     def flush(self) -> Coroutine[Any, Any, None]:
-        """Call the inner channel; see :meth:`Channel.flush`."""
         return self._inner.flush()
 
     async def close_write(self) -> None:
-        """Call the inner channel; see :meth:`Channel.close_write`."""
         await self._inner.close_write()
         self._end(self._writes)
 
     def close(self) -> Coroutine[Any, Any, None]:
-        """Call the inner channel; see :meth:`Channel.close`."""
         return self._inner.close()
 
     @property
     def buffered(self) -> int:
-        """The value of the inner channel."""
         return self._inner.buffered
 
     @property
     def description(self) -> str:
-        """The value of the inner channel."""
         return self._inner.description
 
     def _end(self, kind: Kind, reason: str | None = None) -> None:
         if kind not in self._ended:
             self._ended.add(kind)
             self._observer.event("eof", stream=kind, reason=reason, connection=self._connection)
+
+
+class ChildRecording:
+    """Records a child: its pipes, its stderr, the signals it gets, and its exit. It is a ``ProcessObserver``.
+
+    ``connection`` is the number of the connection, if a server is started several times.
+    """
+
+    def __init__(self, recorder: Observer, *, connection: int = 0) -> None:
+        self.connection = connection
+        self._recorder = recorder
+
+    def started(self, pid: int, channel: Channel) -> Channel:
+        self._recorder.event("spawn", pid=pid, connection=self.connection)
+        return self.recorded(channel)
+
+    def recorded(self, channel: Channel) -> Channel:
+        """Wrap a channel in a recording one."""
+        return RecordedChannel(channel, self._recorder, reads="<", connection=self.connection)
+
+    def stderr(self, data: bytes) -> None:
+        self._recorder.chunk("!", data, connection=self.connection)
+
+    def signalled(self, number: int) -> None:
+        self._recorder.event("signal", signal=signal_name(number), connection=self.connection)
+
+    def exited(self, status: ExitStatus) -> None:
+        self._recorder.event("exit", code=status.code, signal=status.signal_name, connection=self.connection)
 
 
 async def close_recorder(recorder: Recorder, seconds: float = 2.0) -> None:

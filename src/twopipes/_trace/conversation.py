@@ -235,14 +235,12 @@ class Conversation:
         if isinstance(entry, Event):
             return self._add_event(entry)
         state = self._state(entry.connection, entry.at)
-        pieces = self._unfinished.get((entry.connection, entry.kind))
+        pieces = self._unfinished.setdefault((entry.connection, entry.kind), [])
+        pieces.append(entry)
         if not entry.is_whole:
-            self._unfinished.setdefault((entry.connection, entry.kind), []).append(entry)
             return None
-        data = entry.data
-        if pieces:
-            data = b"".join([piece.data for piece in pieces] + [data])
-            pieces.clear()
+        data = b"".join(piece.data for piece in pieces) if len(pieces) > 1 else entry.data
+        pieces.clear()
         return self._add_line(state, entry, data, is_whole=True)
 
     def finish(self) -> list[Item]:
@@ -291,12 +289,11 @@ class Conversation:
             for key in self._unfinished:
                 if key[0] == number:
                     self._unfinished[key].clear()  # the rest of them was lost
-        elif event.name == "eof":
-            if event.stream is not None:
-                self._add_unfinished((number, event.stream))
-                connection.ended_streams.append(event.stream)
-                if event.stream == "<":
-                    connection.ended = event.at
+        elif event.name == "eof" and event.stream is not None:
+            self._add_unfinished((number, event.stream))
+            connection.ended_streams.append(event.stream)
+            if event.stream == "<":
+                connection.ended = event.at
         elif event.name == "exit":
             for key in list(self._unfinished):
                 if key[0] == number:
@@ -328,8 +325,7 @@ class Conversation:
     def _assign(self, state: _ConnectionState, message: Message) -> None:
         """Assign a message to its call."""
         if message.shape == "request":
-            fields = _params_fields(message)
-            self._add_call(state, message, fields)
+            self._add_call(state, message, _params_fields(message))
         elif message.is_answer:
             self._add_response(state, message)
         elif message.shape == "notification":
@@ -394,9 +390,8 @@ class _ConnectionState:
         key = (call.direction, *id_key(call.id))
         self._open.setdefault(key, []).append(call)
         self._last[key] = call
-        token = call.request.meta.get(META_PROGRESS_TOKEN, UNSET)
-        if token is not UNSET:
-            self._tokens[(call.direction, *id_key(token))] = call
+        if META_PROGRESS_TOKEN in call.request.meta:
+            self._tokens[(call.direction, *id_key(call.request.meta[META_PROGRESS_TOKEN]))] = call
 
     def close(self, message: Message) -> Call | None:
         """Assign a response to the oldest open request with its id, preferring one that was not cancelled."""
@@ -427,12 +422,10 @@ class _ConnectionState:
             if call is not None:
                 call.cancels.append(message)
         else:
-            tag = message.meta.get(META_SUBSCRIPTION_ID, UNSET)
-            call = self._last.get((">", *id_key(tag))) if tag is not UNSET else None
-            if call is not None and not call.is_listen:
-                call = None
-            if call is not None:
-                call.notifications.append(message)
+            call = self._last.get((">", *id_key(message.meta.get(META_SUBSCRIPTION_ID))))
+            if call is None or not call.is_listen:
+                return
+            call.notifications.append(message)
         message.call = call
 
     def _cancelled_call(self, message: Message, fields: _ParamsFields) -> Call | None:

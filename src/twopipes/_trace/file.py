@@ -22,18 +22,12 @@ class TraceFile:
     """A file to append whole lines to.
 
     An existing file is another recording, which may still be written to. It is renamed to ``x-1.jsonl`` and continues under
-    that name. If the path is not a regular file (a FIFO, a device), it is opened as it is.
-
-    Args:
-        path: The path of the file.
-        is_given_up: Called now and then while the reader of a FIFO does not read.
+    that name. If the path is not a regular file (a FIFO, a device), it is opened as it is. ``is_given_up`` is called now and then
+    while the reader of a FIFO does not read.
 
     Attributes:
         path: The path. On Windows, where an open file cannot be renamed, it may be the numbered name.
         error: Why the last write was not complete.
-
-    Raises:
-        OSError: The file cannot be opened.
     """
 
     def __init__(self, path: str, *, is_given_up: Callable[[], bool] = lambda: False) -> None:
@@ -45,11 +39,7 @@ class TraceFile:
         self._is_torn = False
 
     def write(self, data: bytes) -> int:
-        """Append lines.
-
-        Returns:
-            The number of bytes written: all, or up to the end of a line. In that case :attr:`error` has the reason.
-        """
+        """Append lines. Return the number of bytes written: all, or up to the end of a line and :attr:`error` has the reason."""
         self.error = None
         try:
             if self._is_torn:

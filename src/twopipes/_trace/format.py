@@ -103,11 +103,7 @@ def encode(entry: Header | Line | Event) -> bytes:
 
 
 def decode_header(line: bytes) -> Header:
-    """Read the first line of a file.
-
-    Raises:
-        ValueError: It is not the header of a trace, or of a newer version of the format.
-    """
+    """Read the first line of a file. Raises ``ValueError`` if it is not a header that this version can read."""
     try:
         header = _convert(_object(line), Header)
     except ValueError as error:
@@ -120,11 +116,7 @@ def decode_header(line: bytes) -> Header:
 
 
 def decode_entry(line: bytes) -> Line | Event:
-    """Read a line after the header.
-
-    Raises:
-        ValueError: It is not an entry.
-    """
+    """Read a line after the header. Raises ``ValueError`` if it is not an entry."""
     members = _object(line)
     if members.get("kind") == "=":
         return _convert(members, Event)

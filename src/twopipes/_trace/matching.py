@@ -55,8 +55,8 @@ class Ignoring:
     """The members to ignore.
 
     Args:
-        names: A name is ignored everywhere. A path that begins with ``result``, ``error`` or ``params``, such as
-            ``result.content.0.text``, is ignored only there; ``*`` matches any one step.
+        names: Ignored everywhere. A path from ``result``, ``error`` or ``params``, such as ``result.content.*.text``, is ignored
+            only there.
         values: Paths whose values may differ.
         blanked: Names of members whose values the recorder has redacted. A redacted value is equal to any value.
     """
@@ -176,13 +176,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def unmatched(recorded: Sequence[Any], live: Sequence[Any], ignoring: Ignoring, root: str) -> tuple[list[Any], list[Any]]:
-    """Compare two sets and return the values that only one of them has. Order and repetitions are ignored.
+    """Compare two sets of JSON values and return those that only one of them has. Order and repetitions are ignored.
 
-    Args:
-        recorded: The recorded JSON values.
-        live: The live JSON values.
-        ignoring: The members to ignore.
-        root: The first step of the path of each value, such as ``params``; or empty.
+    ``root`` is the first step of the path of each value, such as ``params``; or empty.
     """
     path = (root,) if root else ()
     ours = {_encode_in_order(ignoring.stripped(value, path)): value for value in recorded}
@@ -193,11 +189,7 @@ def unmatched(recorded: Sequence[Any], live: Sequence[Any], ignoring: Ignoring, 
 
 
 def pair_questions(recorded: Mapping[str, Any], live: Mapping[str, Any], ignoring: Ignoring) -> dict[str, str]:
-    """Match the questions of a live ``inputRequests`` with the recorded ones. The server chooses the keys (MR-03).
-
-    Returns:
-        The live key for each recorded key. A question that was not asked again is missing.
-    """
+    """Return the live key of each recorded question of ``inputRequests`` that was asked again. The server chooses keys (MR-03)."""
     left = dict(live)
     found: dict[str, str] = {}
 

@@ -118,11 +118,11 @@ class Recorder:
     # Entries
 
     def chunk(self, kind: Kind, data: bytes, *, at: float | None = None, connection: int = 0) -> None:
-        """Record bytes of one direction, split anywhere.
+        """Record bytes, which may be split anywhere and must not change afterwards.
 
         Args:
             kind: ``>`` client to server, ``<`` server to client, ``!`` stderr.
-            data: The bytes, which must not change afterwards.
+            data: The bytes.
             at: The time, by the clock of the recorder; now by default.
             connection: The number of the connection, if there are several.
         """
@@ -212,15 +212,17 @@ class Recorder:
     def _miss(self, stream: Stream, size: int, *, ends_line: bool, lines: int = 1, reason: str = "") -> None:
         lines = max(lines, 1)
         self._count(lines, size, reason or ("the recorder was closed" if self._closed else "the disk is too slow"))
+        self._add_missing(stream, lines, size, ends_line=ends_line)
+
+    def _add_missing(self, stream: Stream, lines: int, size: int, *, ends_line: bool) -> None:
         known = self._missing.get(stream, (0, 0, True))
         self._missing[stream] = (known[0] + lines, known[1] + size, ends_line)
 
     def _report_missing(self, now: float) -> None:
-        if self._missing:
-            for stream, (lines, size, ends_line) in self._missing.items():
-                self._put += OVERHEAD
-                self._queue.put((now - self._began, "=", "lost", (stream, lines, size, ends_line), stream[0]))
-            self._missing = {}
+        for stream, (lines, size, ends_line) in self._missing.items():
+            self._put += OVERHEAD
+            self._queue.put((now - self._began, "=", "lost", (stream, lines, size, ends_line), stream[0]))
+        self._missing = {}
 
     def _count(self, lines: int, size: int, reason: str) -> None:
         with self._lock:
@@ -257,7 +259,7 @@ class Recorder:
         while not is_over:
             is_over = self._fill(writer)
             if is_over:
-                writer.end(self._clock() - self._began)
+                writer.add_unfinished_lines(self._clock() - self._began)
             if self._file is None:
                 try:
                     self._file = self._open()
@@ -308,8 +310,7 @@ class Recorder:
             while True:
                 match self._queue.get_nowait():
                     case (_, "=", "lost", (stream, lines, size, ended_line), _):  # counted already
-                        known = self._missing.get(stream, (0, 0, True))
-                        self._missing[stream] = (known[0] + lines, known[1] + size, ended_line)
+                        self._add_missing(stream, lines, size, ends_line=ended_line)
                     case (_, "=", _, _, connection):
                         self._miss((connection, None), 0, ends_line=True, reason=reason)
                     case (_, kind, data, ends_line, connection):
@@ -399,11 +400,7 @@ def default_path(name: str, *, now: float | None = None) -> str:
 
 
 def check_redact(trace: object, redact: object) -> None:
-    """Check the values of ``trace=`` and ``redact=``.
-
-    Raises:
-        LocalProtocolError: Values would be recorded that were meant to be redacted.
-    """
+    """Raise ``LocalProtocolError`` if ``trace=`` and ``redact=`` would record values that were meant to be redacted."""
     from twopipes.errors import LocalProtocolError  # keeps the start of tap light
 
     if isinstance(redact, str):

@@ -50,11 +50,7 @@ _END_OF_QUERY_VALUE = re.compile(r"[&#\s]|\Z")
 
 
 class Redactor:
-    """Blanks values in lines. Everything else stays unchanged, byte for byte.
-
-    Args:
-        names: The names of the members whose values are blanked.
-    """
+    """Blanks the values of members with these names in lines. Everything else stays unchanged, byte for byte."""
 
     def __init__(self, names: Iterable[str]) -> None:
         from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, and few programs redact
@@ -110,12 +106,7 @@ class Redactor:
         return b"".join([*pieces, data[copied:]])
 
     def _replacements(self, data: bytes, kind: str | None) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the start, end and replacement of each value to replace.
-
-        Args:
-            data: The object or array.
-            kind: The direction of a message; ``None`` for what is not a message, and is searched completely.
-        """
+        """Yield the start, end and replacement of each value to replace. What is not a message has no kind."""
         depth = 0
         is_covered = kind is None
         section = ""  # the member of the message that we are in

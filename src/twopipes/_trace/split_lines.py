@@ -23,12 +23,7 @@ class Cut(NamedTuple):
 
 
 class Cutter:
-    """Splits chunks into lines with bounded memory.
-
-    Args:
-        limit: The most bytes of a line to buffer.
-        in_pieces: Whether to return a longer line in pieces. Otherwise it is omitted and only its size is returned.
-    """
+    """Splits chunks into lines. A line longer than ``limit`` is returned in pieces, or else omitted with its size."""
 
     def __init__(self, limit: int = PIECE, *, in_pieces: bool = True) -> None:
         self._limit = limit

@@ -40,15 +40,8 @@ READ_SIZE = 1024 * 1024
 class TapRecorder(Recorder):
     """A :class:`Recorder` that works in a process of its own. Create it while the program has only one thread.
 
-    Args:
-        path: The file.
-        header: The result of :func:`header_for`.
-        redact: Names of members whose values are redacted.
-        on_loss: Called with a sentence when something is lost, at most once in each process.
-        patience: Seconds for :meth:`close` to pass on what is left, and then for the other process to write it.
-
-    Raises:
-        OSError: The system cannot create another process.
+    ``on_loss`` may be called in each of the two processes. ``patience`` is the number of seconds for :meth:`close` to pass on what
+    is left, and then for the other process to write it.
     """
 
     def __init__(
@@ -73,11 +66,7 @@ class TapRecorder(Recorder):
         self._began = began
 
     def close(self, timeout: float | None = None) -> bool:
-        """Pass on what is queued, wait until it is written, and end. Give up if nothing is written for ``timeout`` seconds.
-
-        Args:
-            timeout: Seconds; the patience by default.
-        """
+        """Pass on what is queued, wait until it is written, and end. Give up if nothing is written for ``timeout`` seconds."""
         patience = self._patience if timeout is None else timeout
         deadline = time.monotonic() + MAX_WAITS * patience
         self.finish()

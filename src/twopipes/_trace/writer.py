@@ -30,13 +30,7 @@ class _Encoded(NamedTuple):
 
 
 class Writer:
-    """Makes the lines of a file and writes them as far as possible. For use by one thread.
-
-    Args:
-        header: The first line.
-        redact: Names of members to redact.
-        count: Called for each loss with lines, bytes and reason.
-    """
+    """Makes the lines of a file and writes them as far as possible. ``count`` gets lines, bytes and reason of each loss."""
 
     def __init__(
         self, header: Header | Callable[[], Header], redact: Sequence[str], count: Callable[[int, int, str], None]
@@ -51,7 +45,7 @@ class Writer:
         # What was lost and is not yet reported in the file: lines and bytes.
         self._lost: dict[Stream, tuple[int, int]] = {}
         self._reason = ""
-        self._at = 0.0
+        self._at = 0.0  # in microseconds, the precision of the clocks
 
     @property
     def has_unfinished_line(self) -> bool:
@@ -66,7 +60,7 @@ class Writer:
     def take(self, item: tuple[Any, ...]) -> None:
         """Add an entry of the recorder's queue."""
         at, kind, first, second, connection = item
-        self._at = _rounded(at)
+        self._at = round(at, 6)
         if kind != "=":
             self._take_chunk((connection, kind), first, ends_line=second)
         elif first == "lost":
@@ -79,20 +73,17 @@ class Writer:
 
     def add_unfinished_lines(self, at: float) -> None:
         """Add the unfinished lines."""
-        self._at = _rounded(at)
+        self._at = round(at, 6)
         for stream in self._cutters:
             self._take_rest(stream)
 
-    def end(self, at: float) -> None:
-        """Add what is left at the end."""
-        self.add_unfinished_lines(at)
-
     def write(self, file: TraceFile) -> None:
         """Write what was added, or count it as lost."""
-        entries = self._loss_events() + self._batch
+        entries = [self._loss_event(stream, *lost, self._reason) for stream, lost in self._lost.items()] + self._batch
         header = self._header or b""
         if not header and not entries:
             return
+        self._lost = {}
         self._clear()
         kept = file.write(b"".join([header, *(entry.data for entry in entries)])) - len(header)
         if kept >= 0:
@@ -110,10 +101,8 @@ class Writer:
 
     def _take_chunk(self, stream: Stream, data: bytes, *, ends_line: bool) -> None:
         cutter = self._cutter(stream)
-        for cut in cutter.feed(data):
-            self._add_cut(stream, cut)
-        if ends_line:
-            for cut in cutter.feed(b"\n"):
+        for piece in (data, b"\n") if ends_line else (data,):
+            for cut in cutter.feed(piece):
                 self._add_cut(stream, cut)
 
     def _take_loss(self, stream: Stream, lines: int, size: int, *, ended_line: bool) -> None:
@@ -191,17 +180,7 @@ class Writer:
         known = self._lost.get(stream, (0, 0))
         self._lost[stream] = (known[0] + lines, known[1] + size)
 
-    def _loss_events(self) -> list[_Encoded]:
-        events = [self._loss_event(stream, *lost, self._reason) for stream, lost in self._lost.items()]
-        self._lost = {}
-        return events
-
     def _loss_event(self, stream: Stream, lines: int, size: int, reason: str) -> _Encoded:
         connection, kind = stream
         event = Event(at=self._at, name="lost", connection=connection, stream=kind, lines=lines, size=size, reason=reason)
         return _Encoded(encode(event), stream, lines, size, is_counted=True)
-
-
-def _rounded(at: float) -> float:
-    """Round to microseconds, which is the precision of the clocks."""
-    return round(at, 6)

@@ -23,7 +23,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.types import Implementation
-from twopipes._trace.child import ChildRecording
+from twopipes._trace.channel import ChildRecording
 from twopipes.errors import LocalProtocolError
 from twopipes.testing.clock import clock_of
 from twopipes.testing.faults import Fault, FaultPlan

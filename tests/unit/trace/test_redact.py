@@ -312,7 +312,7 @@ def test_no_value_that_is_to_be_blanked_is_in_the_file(sent, kind, cuts, full, l
         writer.take((0.1, kind, data[:size], False, 0))
         writer.write(disk)
         data = data[size:]
-    writer.end(0.2)
+    writer.add_unfinished_lines(0.2)
     writer.write(disk)
     writer.write(disk)
     assert b"#secret" not in disk.data
