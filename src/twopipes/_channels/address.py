@@ -31,15 +31,9 @@ class TcpAddress(NamedTuple):
 
 
 def parse_address(text: str) -> UnixAddress | TcpAddress:
-    """Parse an address that begins with one of :data:`SCHEMES`.
-
-    Raises:
-        LocalProtocolError: The path or the port is missing.
-    """
+    """Parse an address that begins with one of :data:`SCHEMES`. Raises ``LocalProtocolError`` if path or port are missing."""
     if text.startswith("unix:"):
-        path = text.removeprefix("unix:")
-        if path.startswith("//"):
-            path = path.removeprefix("//")  # unix:///path
+        path = text.removeprefix("unix:").removeprefix("//")  # also unix:///path
         if not path:
             raise LocalProtocolError(f"{text!r} has no path; write unix:/path/to/socket")
         return UnixAddress(os.path.expanduser(path))
@@ -50,11 +44,7 @@ def parse_address(text: str) -> UnixAddress | TcpAddress:
 
 
 def parse_host_port(text: str, *, default_host: str = "") -> TcpAddress:
-    """Parse ``HOST:PORT``, with or without ``tcp://`` before it.
-
-    Raises:
-        ValueError: The port is missing or not a number, or the host is missing and there is no default.
-    """
+    """Parse ``HOST:PORT``, with or without ``tcp://`` before it. Raises ``ValueError`` for anything else."""
     host, colon, port = text.removeprefix("tcp://").rstrip("/").rpartition(":")
     host = host.strip("[]") or default_host
     if not host or not colon or not port.isdecimal():

@@ -93,14 +93,8 @@ class DescriptorSource(Source):
 class DescriptorSink(Sink):
     """Writes to a descriptor at once, and buffers the rest until the event loop reports that it is writable.
 
-    Args:
-        description: For error messages.
-        fd: A non-blocking descriptor.
-        release: Called once at the end; closes the descriptor.
-        shut: Half-closes without closing the descriptor (a socket). Without it, half-closing closes it (a pipe).
-        send: Writes one piece and returns the number of bytes taken; ``os.write`` on the descriptor by default.
-        gather: Writes several pieces and returns the number of bytes taken; ``os.writev`` by default.
-        water: The high-water mark and the low-water mark, in bytes.
+    ``send`` and ``gather`` write one piece or several, and return the number of bytes taken; by default ``os.write`` and
+    ``os.writev``. ``shut`` half-closes without closing the descriptor (a socket); without it, half-closing closes it (a pipe).
     """
 
     def __init__(

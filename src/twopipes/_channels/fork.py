@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """Identifies the process in which an object was created.
+    """Identifies the process in which an object was created, and whether the code now runs in one that was forked after that."""
 
-    Attributes:
-        is_forked: Whether the code now runs in a process that was forked after that.
-    """
-
-    __slots__ = ("is_forked",)
-
-    def __init__(self) -> None:
-        self.is_forked = False
+    is_forked = False
 
 
 def this_process() -> Process:
@@ -35,19 +28,11 @@ def this_process() -> Process:
     return _current
 
 
-def in_forked_children(callback: Callable[[], object]) -> Callable[[], None]:
-    """Call a function in every process that is forked from this one, before other code runs there.
-
-    Returns:
-        A function that unregisters it. A second call does nothing.
-    """
+def in_forked_children(callback: Callable[[], object]) -> Callable[[], object]:
+    """Call a function in every process that is forked from this one, before other code runs there. Return an undo function."""
     key = object()
     _callbacks[key] = callback
-
-    def forget() -> None:
-        _callbacks.pop(key, None)
-
-    return forget
+    return lambda: _callbacks.pop(key, None)
 
 
 def point_at_null(fd: int) -> None:

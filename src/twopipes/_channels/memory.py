@@ -140,8 +140,8 @@ def memory_pair(
 
     Args:
         capacity: Bytes in transit in each direction before further bytes count as buffered.
-        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
-        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+        high_water: Bytes in the buffer above which drain() waits.
+        low_water: Bytes in the buffer at which it continues.
     """
     there, back = _Pipe(capacity), _Pipe(capacity)
     water = (high_water, low_water)

@@ -23,8 +23,8 @@ class PipeChannel(TwoHalves):
         write_fd: The descriptor to write, such as a child's stdin.
         description: For error messages; the descriptor numbers by default.
         by_threads: Use blocking calls in daemon threads instead of the event loop. Always so on Windows.
-        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
-        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+        high_water: Bytes in the buffer above which drain() waits.
+        low_water: Bytes in the buffer at which it continues.
 
     Attributes:
         is_threaded: Whether threads do the work.

@@ -20,8 +20,8 @@ class SocketChannel(TwoHalves):
         sock: A connected stream socket.
         description: For error messages, such as ``unix:/run/x.sock``.
         by_threads: Use blocking calls in daemon threads instead of the event loop. Always so on Windows.
-        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
-        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+        high_water: Bytes in the buffer above which drain() waits.
+        low_water: Bytes in the buffer at which it continues.
     """
 
     def __init__(

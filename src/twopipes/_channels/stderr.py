@@ -259,8 +259,6 @@ class StderrLog:
 class _Target:
     """A private descriptor and how to use it."""
 
-    __slots__ = ("fd", "may_block", "release", "send")
-
     def __init__(self, fd: int, send: Callable[[bytes], int], release: Callable[[], None], *, may_block: bool) -> None:
         self.fd = fd
         self.send = send

@@ -38,12 +38,7 @@ class StdioChannel(TwoHalves):
 
 
 def open_stdio(
-    stdin_fd: int = 0,
-    stdout_fd: int = 1,
-    *,
-    owned: bool = False,
-    high_water: int = HIGH_WATER,
-    low_water: int = LOW_WATER,
+    stdin_fd: int = 0, stdout_fd: int = 1, *, owned: bool = False, high_water: int = HIGH_WATER, low_water: int = LOW_WATER
 ) -> StdioChannel:
     """Return a channel that reads ``stdin_fd`` and writes ``stdout_fd``.
 
@@ -55,8 +50,8 @@ def open_stdio(
         stdin_fd: The descriptor to read.
         stdout_fd: The descriptor to write.
         owned: Take ownership of both descriptors: they are closed once their duplicates exist.
-        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
-        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+        high_water: Bytes in the buffer above which drain() waits.
+        low_water: Bytes in the buffer at which it continues.
 
     Raises:
         ChannelClosed: One of the descriptors is not open.

@@ -76,12 +76,8 @@ class _Worker:
 class ThreadSource(Source):
     """Reads in a daemon thread, one chunk per request.
 
-    Args:
-        description: For error messages and the name of the thread.
-        fd: The descriptor to read.
-        receive: Reads at most the given number of bytes, and blocks until there is one.
-        release: Called once at the end, by the thread if there is one; closes the descriptor.
-        wake: Makes a blocked ``receive`` return (a socket's shutdown), if that is possible.
+    ``receive`` blocks until there is a byte. ``release`` is called once at the end, by the thread if there is one, and closes the
+    descriptor. ``wake`` makes a blocked ``receive`` return (a socket's shutdown), if that is possible.
     """
 
     def __init__(
@@ -143,14 +139,8 @@ class ThreadSource(Source):
 class ThreadSink(Sink):
     """Writes in a daemon thread, in order.
 
-    Args:
-        description: For error messages and the name of the thread.
-        fd: The descriptor to write to.
-        send: Writes one piece, blocks until some of it was taken, and returns the number of bytes.
-        release: Called once at the end, by the thread if there is one; closes the descriptor.
-        shut: Half-closes (a socket's shutdown) before the release; without it, releasing half-closes.
-        wake: Makes a blocked ``send`` return (a socket's shutdown of both directions), if that is possible.
-        water: The high-water mark and the low-water mark, in bytes.
+    ``send`` blocks until some bytes were taken, and returns their number. ``shut`` half-closes (a socket's shutdown) before the
+    release; without it, releasing half-closes. The other arguments are those of a :class:`ThreadSource`.
     """
 
     def __init__(

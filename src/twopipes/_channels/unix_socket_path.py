@@ -51,12 +51,7 @@ class Placed(NamedTuple):
 
 
 def bind_privately(sock: socket.socket, path: str, *, backlog: int) -> Placed:
-    """Bind ``sock`` so that it appears at ``path``, listening, with mode 0600.
-
-    Raises:
-        ListenFailed: A live socket or another file is at that path.
-        OSError: The folder does not exist or is not writable.
-    """
+    """Bind ``sock`` so that it appears at ``path``, listening, with mode 0600. Raises ``ListenFailed`` if the path is in use."""
     place = Path(path)
     private = place.with_name(f".{os.urandom(3).hex()}")
     private.mkdir(mode=0o700)

@@ -69,11 +69,7 @@ def environment_of(
 
 
 def check_environment(given: Mapping[Any, Any]) -> None:
-    """Reject an environment that no system can pass on. The message never contains a value.
-
-    Raises:
-        LocalProtocolError: A name or a value is not a string, or contains a forbidden character.
-    """
+    """Raise ``LocalProtocolError`` for an environment that no system can pass on. The message never contains a value."""
     for name, value in given.items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise LocalProtocolError(

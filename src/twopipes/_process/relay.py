@@ -18,7 +18,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module, and importing typing is slow
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal, NoReturn, Protocol
 
     Stream = Literal[">", "<", "!"]
@@ -29,18 +29,9 @@ if TYPE_CHECKING:
         def chunk(self, kind: Stream, data: bytes, /) -> object:
             """Bytes as they were read: ``>`` to the child, ``<`` from it, ``!`` from its stderr."""
 
-        def event(
-            self,
-            name: Literal["spawn", "eof", "signal", "exit", "note"],
-            /,
-            *,
-            pid: int | None = None,
-            stream: Stream | None = None,
-            signal: str | None = None,
-            code: int | None = None,
-            reason: str | None = None,
-        ) -> object:
-            """Any other event. Which details are set depends on the event."""
+        @property
+        def event(self) -> Callable[..., object]:
+            """Called with the name of any other event, and its details as keywords."""
 
 
 if sys.platform != "win32":
@@ -76,11 +67,7 @@ if sys.platform != "win32":
     class Relay:
         """A child between our three standard streams. Creating the object starts it. Use it once, in a single-threaded program.
 
-        Args:
-            argv: The command and its arguments. The executable is searched for in PATH.
-
-        Raises:
-            OSError: The command cannot be started.
+        The executable is searched for in PATH. Raises ``OSError`` if it cannot be started.
         """
 
         def __init__(self, argv: Sequence[str]) -> None:
@@ -230,12 +217,8 @@ if sys.platform != "win32":
     class _Pump:
         """Copies one stream. When one side is closed, the other is closed too.
 
-        Args:
-            stream: ``>``, ``<`` or ``!``.
-            source: The descriptor to read.
-            target: The descriptor to write.
-            stop_r: Becomes readable (EOF) when no more data is expected. What is in the pipe is still copied.
-            null: Replaces a closed descriptor whose number must stay in use.
+        ``stop_r`` becomes readable (EOF) when no more data is expected; what is in the pipe is still copied. ``null`` replaces a
+        closed descriptor whose number must stay in use.
         """
 
         def __init__(self, stream: Stream, source: int, target: int, *, stop_r: int, null: int) -> None:

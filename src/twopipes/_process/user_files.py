@@ -42,11 +42,7 @@ if sys.platform != "win32":
 
 
 def state_path() -> str:
-    """Return the folder of twopipes in the user's state folder. It may not exist yet.
-
-    Raises:
-        RuntimeError: The home folder of this user is unknown.
-    """
+    """Return the folder of twopipes in the user's state folder. Raises ``RuntimeError`` if the home folder is unknown."""
     if sys.platform == "win32":
         folder = os.environ.get("LOCALAPPDATA") or os.path.join(_home(), "AppData", "Local")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -20,18 +20,9 @@ class Observer(Protocol):
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
         """Called with bytes of one direction, split anywhere."""
 
-    def event(
-        self,
-        name: Any,
-        *,
-        connection: int = 0,
-        pid: int | None = None,
-        stream: Kind | None = None,
-        signal: str | None = None,
-        code: int | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Called when a direction has ended; and with the events of a child."""
+    @property
+    def event(self) -> Callable[..., object]:
+        """Called with the name of an event, and its details as keywords; see :meth:`Recorder.event`."""
 
 
 class RecordedChannel(Channel):

@@ -31,40 +31,22 @@ State = Literal["answered", "error", "cancelled", "listening", "open", "lost"]
 
 
 class RecordedConnection(Struct, eq=False, kw_only=True):
-    """One stream in each direction, from its start to its end.
+    """One stream in each direction, from its start to its end."""
 
-    Attributes:
-        number: The number in the trace. If the server is restarted under the same number, that is a new connection.
-        began: The time of its first entry.
-        ended: When the server exited or its output ended; ``None`` if it still runs or the recording does not show it.
-        calls: The requests of both sides.
-        handshake: The call of ``initialize``; if there were several, the last one with a result.
-        negotiated: The revision negotiated by ``initialize``.
-        revisions: The modern revisions that requests named in their ``_meta``, in the order of their first use.
-        has_start: Whether the recording shows the connection from its beginning: it has a spawn event, or its first message
-            opens a conversation.
-        is_complete: Whether nothing is missing so far (``lost`` events, damaged lines).
-        has_served_modern: Whether a modern request, with its version in its ``_meta``, got a result.
-        messages: The number of lines on the wire.
-        pid: The process id of the server.
-        exit: The exit event.
-        ended_streams: The directions that have ended, in order: ``>`` of the client, ``<`` of the server.
-    """
-
-    number: int
-    began: float
-    ended: float | None = None
-    calls: list[Call] = field(default_factory=list)
-    handshake: Call | None = None
-    negotiated: str | None = None
-    revisions: list[str] = field(default_factory=list)
-    has_start: bool = False
-    is_complete: bool = True
-    has_served_modern: bool = False
-    messages: int = 0
-    pid: int | None = None
+    number: int  # in the trace; a server that is restarted under the same number has a new connection
+    began: float  # the time of its first entry
+    ended: float | None = None  # when the server exited or its output ended, as far as the recording shows
+    calls: list[Call] = field(default_factory=list)  # the requests of both sides
+    handshake: Call | None = None  # the call of ``initialize``; if there were several, the last one with a result
+    negotiated: str | None = None  # the revision negotiated by ``initialize``
+    revisions: list[str] = field(default_factory=list)  # the modern ones that requests named, in the order of their first use
+    has_start: bool = False  # it has a spawn event, or its first message opens a conversation
+    is_complete: bool = True  # nothing is missing so far (``lost`` events, damaged lines)
+    has_served_modern: bool = False  # a modern request, with its version in its ``_meta``, got a result
+    messages: int = 0  # the number of lines on the wire
+    pid: int | None = None  # of the server
     exit: Event | None = None
-    ended_streams: list[str] = field(default_factory=list)
+    ended_streams: list[str] = field(default_factory=list)  # in order: ``>`` of the client, ``<`` of the server
 
     def __repr__(self) -> str:
         return f"<RecordedConnection {self.number} {self.era or 'of no era yet'}>"
@@ -83,32 +65,19 @@ class RecordedConnection(Struct, eq=False, kw_only=True):
 
 
 class Call(Struct, eq=False, kw_only=True):
-    """A request of either side and everything that belongs to it.
+    """A request of either side and everything that belongs to it."""
 
-    Attributes:
-        number: Its position among the requests of the whole conversation, from 0.
-        request: The request.
-        answer: The first response.
-        further_answers: More responses with the same id. There should be none.
-        progress: ``notifications/progress`` with its token.
-        cancels: ``notifications/cancelled`` of either side that name it.
-        notifications: Notifications of its subscription with the acknowledgement (only for ``subscriptions/listen``).
-        rounds: For a call that was answered with ``input_required`` and sent again: all attempts in order, including this one.
-            They share one list. Empty for all other calls.
-        revision: The protocol revision of the request; ``None`` if the recording does not show it.
-        asks_back: Whether its response is ``input_required``.
-    """
-
-    number: int
+    number: int  # its position among the requests of the whole conversation, from 0
     request: Message
-    answer: Message | None = None
-    further_answers: list[Message] = field(default_factory=list)
-    progress: list[Message] = field(default_factory=list)
-    cancels: list[Message] = field(default_factory=list)
-    notifications: list[Message] = field(default_factory=list)
+    answer: Message | None = None  # the first response
+    further_answers: list[Message] = field(default_factory=list)  # more responses with the same id, which is an error
+    progress: list[Message] = field(default_factory=list)  # ``notifications/progress`` with its token
+    cancels: list[Message] = field(default_factory=list)  # ``notifications/cancelled`` of either side that name it
+    notifications: list[Message] = field(default_factory=list)  # of its subscription, with the acknowledgement
+    # All attempts of a call that was answered with ``input_required`` and sent again, in order, in one shared list. Else empty.
     rounds: list[Call] = field(default_factory=list)
-    revision: str | None = None
-    asks_back: bool = False
+    revision: str | None = None  # of the request, as far as the recording shows
+    asks_back: bool = False  # its response is ``input_required``
 
     def __repr__(self) -> str:
         return f"<Call {self.request.direction} {self.method} {self.id!r} {self.state}>"

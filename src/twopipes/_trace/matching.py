@@ -36,19 +36,12 @@ Path = tuple[str, ...]
 
 
 class Difference(Struct, frozen=True):
-    """One difference. ``UNSET`` stands for a missing member.
+    """One difference. The value of a missing member is ``UNSET``."""
 
-    Attributes:
-        path: The path, such as ``result.content.0.text``.
-        recorded: The value in the recording.
-        live: The value of the live server.
-        name: The name of the list entry that contains it, if it has one: a tool, a resource.
-    """
-
-    path: str
+    path: str  # such as ``result.content.0.text``
     recorded: Any = UNSET
     live: Any = UNSET
-    name: str = ""
+    name: str = ""  # of the list entry that contains it, if it has one: a tool, a resource
 
 
 class Ignoring:

@@ -28,39 +28,23 @@ class Message(Struct, eq=False, kw_only=True):
 
     :attr:`params`, :attr:`result` and :attr:`error` are decoded on each access, so that a recording of long lines does not need
     more memory than its size. Keep the value if you need it twice.
-
-    Attributes:
-        index: The index of the entry in the recording, from 0. The members of a batch share the index of their line.
-        at: Seconds since the start of the recording; for a line in pieces, the time of its last piece.
-        direction: ``>`` from the client to the server, ``<`` from the server to the client.
-        connection: The connection.
-        data: The exact bytes of the line, without the newline; for a member of a batch, the bytes of that member.
-        shape: The kind of message. A line that breaks a rule of JSON-RPC but is recognizable has its shape, and a ``fault``.
-            ``noise`` is a line that is not a message, ``blank`` an empty line.
-        id: The id, whatever its type; ``UNSET`` if there is none.
-        method: The method of a request or a notification. For a response see ``call``.
-        fault: Why the line is not a valid message; ``None`` for a valid one.
-        is_whole: Whether the line ended with a newline.
-        members: The messages of a batch.
-        batch: The batch that contains this message.
-        call: The call of a request, a response, a progress notification, a cancellation, or a notification of a subscription.
-        meta: ``params._meta`` of a request or a notification; empty if it is missing or not an object.
     """
 
-    index: int
-    at: float
+    index: int  # of the entry in the recording, from 0; the members of a batch share the index of their line
+    at: float  # seconds since the start of the recording; for a line in pieces, the time of its last piece
     direction: Direction
     connection: RecordedConnection
-    data: bytes
+    data: bytes  # the exact line without its newline, or the exact member of a batch
+    # A line that breaks a rule of JSON-RPC but is recognizable has its shape, and a fault. Noise is not a message.
     shape: Shape
-    id: Any = UNSET
-    method: str | None = None
-    fault: LineRejected | None = None
-    is_whole: bool = True
-    members: list[Message] = field(default_factory=list)
-    batch: Message | None = None
-    call: Call | None = None
-    meta: dict[str, Any] = field(default_factory=dict)
+    id: Any = UNSET  # whatever its type
+    method: str | None = None  # of a request or a notification; for a response see ``call``
+    fault: LineRejected | None = None  # why the line is not a valid message
+    is_whole: bool = True  # it ended with a newline
+    members: list[Message] = field(default_factory=list)  # of a batch
+    batch: Message | None = None  # the batch that contains this message
+    call: Call | None = None  # of a request, a response, a progress notification, a cancellation, or a subscription
+    meta: dict[str, Any] = field(default_factory=dict)  # ``params._meta``; empty if it is missing or not an object
     raw_params: Raw = _ABSENT
     raw_result: Raw = _ABSENT
     raw_error: Raw = _ABSENT

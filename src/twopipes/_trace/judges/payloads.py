@@ -196,12 +196,7 @@ def structured_object(result: Members, call: Call, state: ConnectionState) -> Fa
     return wrong_types(result, dict, "structuredContent", optional=True)
 
 
-_BLOCK_MEMBERS = {
-    "text": ("text",),
-    "image": ("data", "mimeType"),
-    "audio": ("data", "mimeType"),
-    "resource_link": ("uri", "name"),
-}
+_BLOCK_MEMBERS = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", "mimeType"), "resource_link": ("uri", "name")}
 
 
 def _blocks(result: Members, call: Call) -> list[Any]:

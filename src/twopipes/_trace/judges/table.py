@@ -32,29 +32,16 @@ Judging = Callable[[Message, "ConnectionState"], Faults]
 
 
 class Finding(Struct, frozen=True, eq=False, kw_only=True):
-    """A rule that a recording shows to be broken.
+    """A rule that a recording shows to be broken."""
 
-    Attributes:
-        rule: The id of the rule, such as ``FR-04``.
-        level: The level of the rule in the revision of the connection: ``MUST``, ``SHOULD`` or ``MAY``. MUST NOT counts as MUST.
-        severity: ``error`` for a MUST of the specification; ``warning`` for a SHOULD, and for a MUST that is our reading; ``note``
-            for a MAY.
-        what: What is wrong, in one line. It may quote text from the wire, so escape it before you print it.
-        by: The side that broke the rule.
-        at: Seconds since the start of the recording.
-        index: The index of the entry in the recording.
-        connection: The number of the connection in the recording.
-        message: The message that breaks the rule.
-    """
-
-    rule: str
-    level: Level
-    severity: Severity
-    what: str
-    by: Side
-    at: float
-    index: int
-    connection: int
+    rule: str  # its id, such as ``FR-04``
+    level: Level  # of the rule in the revision of the connection; MUST NOT counts as MUST
+    severity: Severity  # error: a MUST of the specification; warning: a SHOULD, or a MUST that is our reading; note: a MAY
+    what: str  # what is wrong, in one line; it may quote text from the wire, so escape it before you print it
+    by: Side  # the side that broke the rule
+    at: float  # seconds since the start of the recording
+    index: int  # of the entry in the recording
+    connection: int  # the number of the connection in the recording
     message: Message
 
     @property
