@@ -17,6 +17,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, Generic, TypeVar
 
+from msgspec import Struct
+
 from twopipes._blocking import callbacks
 from twopipes._blocking.callbacks import Progress, Report
 from twopipes._process.shutdown import ShutdownPlan, Wait
@@ -114,15 +116,14 @@ class Job(Generic[T]):
         raise error.with_traceback(None) if is_expected else error
 
 
-class ClientLease:
+class ClientLease(Struct, eq=False):
     """Keeps the loop running for one client, from before it is connected until it is closed."""
 
-    def __init__(self, plan: ShutdownPlan) -> None:
-        self.plan = plan  # it also limits how long the shutdown may take
-        self.loop_thread: LoopThread | None = None
-        self.close: Callable[[], Coroutine[Any, Any, None]] | None = None  # closes the client, once there is one
-        self.connecting: asyncio.Task[Any] | None = None
-        self.ending: asyncio.Task[None] | None = None
+    plan: ShutdownPlan  # it also limits how long the shutdown may take
+    loop_thread: LoopThread | None = None
+    close: Callable[[], Coroutine[Any, Any, None]] | None = None  # closes the client, once there is one
+    connecting: asyncio.Task[Any] | None = None
+    ending: asyncio.Task[None] | None = None
 
 
 class LoopThread:

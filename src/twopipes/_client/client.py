@@ -366,7 +366,7 @@ class Client(ServerInfo):
             try:
                 given = plain(params, method)
             except RemoteProtocolError as error:
-                self._supervisor.stray.add_notification(method, error)
+                self._supervisor.stray.add(f"a notification of the server ({method}): {error}")
             else:
                 callbacks.call("on_notification", on_notification, method, given, size=size)
 

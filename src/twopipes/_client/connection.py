@@ -317,11 +317,11 @@ class ClientConnection(Connection[ClientSession]):
                 if task is not None:
                     task.cancel()
             case LineRejected():
-                self._stray.add_line(event)
+                self._stray.add(f"{event.reason}: {event.detail}", event.excerpt, event.size)
             case RequestIgnored():
-                self._stray.add_request(event.method)
+                self._stray.add(f"a request of the server ({event.method}), which the stateless wire does not allow")  # FR-10
             case PeerReportedError():
-                self._stray.add_error(event.error)
+                self._stray.add(f"an error without an id: {event.error}")
             case ClientOpened() | OpeningEnded():
                 if not self._opening.done():
                     self._opening.set_result(event)

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from twopipes._client.form_check import form_errors
 from twopipes._protocol.sampling import conversation_fault
 from twopipes._protocol.types import (
@@ -109,35 +111,25 @@ _METHODS = {ElicitRequest: "elicitation/create", CreateMessageRequest: "sampling
 Roots = Iterable[Place] | Callable[[], Iterable[Place] | Awaitable[Iterable[Place]]]
 
 
-class InputHandlers:
+class InputHandlers(Struct, eq=False, kw_only=True):
     """The callbacks of one client that answer questions; see :func:`twopipes.connect`."""
 
-    def __init__(
-        self,
-        *,
-        on_elicit: OnElicit | None = None,
-        on_elicit_url: OnElicit | None = None,
-        on_sample: OnSample | None = None,
-        sample_tools: bool = False,
-        roots: Roots | None = None,
-        limits: Limits,
-    ) -> None:
-        self._on_elicit = on_elicit
-        self._on_elicit_url = on_elicit_url
-        self._on_sample = on_sample
-        self._sample_tools = sample_tools
-        self.roots = roots
-        self._limits = limits
-        self.server: Implementation | None = None
+    on_elicit: OnElicit | None
+    on_elicit_url: OnElicit | None
+    on_sample: OnSample | None
+    sample_tools: bool
+    roots: Roots | None
+    limits: Limits
+    server: Implementation | None = None  # the server that asks
 
     @property
     def capabilities(self) -> ClientCapabilities:
         """The capabilities for which there are callbacks, and no others (CP-02)."""
-        modes = {"form": self._on_elicit, "url": self._on_elicit_url}
+        modes = {"form": self.on_elicit, "url": self.on_elicit_url}
         elicitation: dict[str, Any] = {mode: {} for mode, callback in modes.items() if callback is not None}
         return ClientCapabilities(
             elicitation=elicitation or None,
-            sampling=None if self._on_sample is None else {"tools": {}} if self._sample_tools else {},
+            sampling=None if self.on_sample is None else {"tools": {}} if self.sample_tools else {},
             roots=None if self.roots is None else {"listChanged": True},
         )
 
@@ -148,7 +140,7 @@ class InputHandlers:
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
         """Answer all questions of a result, at the same time (MR-05). If a callback fails, nothing is sent again (MR-19)."""
         asked = asking.input_requests or {}
-        limit = self._limits.max_in_flight
+        limit = self.limits.max_in_flight
         # The server cannot be notified of an error here (CON-04). The session counts the questions of a legacy server.
         if limit is not None and len(asked) > limit:
             raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; the limit is {limit:,}")
@@ -199,7 +191,7 @@ class InputHandlers:
 
     async def _elicit(self, params: ElicitParams) -> ElicitResult:
         question = Elicitation(params, self.server)
-        callback = self._on_elicit_url if question.mode == "url" else self._on_elicit
+        callback = self.on_elicit_url if question.mode == "url" else self.on_elicit
         assert callback is not None
         answer = await _awaited(callback(question))
         if answer is None:
@@ -217,8 +209,8 @@ class InputHandlers:
         return answer
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
-        assert self._on_sample is not None
-        answer = await _awaited(self._on_sample(Sampling(params, self.server)))
+        assert self.on_sample is not None
+        answer = await _awaited(self.on_sample(Sampling(params, self.server)))
         if isinstance(answer, str):
             return CreateMessageResult("assistant", TextContent(answer), "unnamed", "endTurn")
         if isinstance(answer, CreateMessageResult):

@@ -10,9 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from twopipes._wire import LineRejected
-from twopipes.errors import McpError, RemoteProtocolError
-
 # The number of pieces to keep. Later ones rarely add anything to the first ones.
 MAX_KEPT = 50
 
@@ -42,23 +39,9 @@ class StrayCollector:
         self.count = 0
         self._on_stray = on_stray
 
-    def add_line(self, rejected: LineRejected) -> None:
-        """Add a line that is not a message."""
-        self._add(StrayOutput(f"{rejected.reason}: {rejected.detail}", rejected.excerpt.decode("utf-8", "replace"), rejected.size))
-
-    def add_request(self, method: str) -> None:
-        """Add a request on the stateless wire, where servers must not send any. It gets no response (FR-10)."""
-        self._add(StrayOutput(f"a request of the server ({method}), which the stateless wire does not allow"))
-
-    def add_notification(self, method: str, error: RemoteProtocolError) -> None:
-        """Add a notification that cannot be decoded."""
-        self._add(StrayOutput(f"a notification of the server ({method}): {error}"))
-
-    def add_error(self, error: McpError) -> None:
-        """Add an error response that belongs to no request."""
-        self._add(StrayOutput(f"an error without an id: {error}"))
-
-    def _add(self, stray: StrayOutput) -> None:
+    def add(self, what: str, excerpt: bytes = b"", size: int = 0) -> None:
+        """Add a piece; see :class:`StrayOutput`."""
+        stray = StrayOutput(what, excerpt.decode("utf-8", "replace"), size)
         self.count += 1
         if len(self.kept) < MAX_KEPT:
             self.kept.append(stray)
