@@ -144,7 +144,7 @@ def test_after_run_standard_input_and_output_are_what_they_were(ending, write, r
     assert said.pop() == "after"
     assert said.pop(0 if ending == "before it has begun" else -1) == "between"
     (answered,) = (message for message in map(json.loads, said) if message["id"] == 1)
-    assert answered["result"]["structuredContent"] == {"result": False}  # while it serves, they are nobody's
+    assert answered["result"]["structuredContent"] == {"result": False}  # while it serves, they belong to no one
 
 
 def test_while_a_tool_still_works_in_its_thread_standard_output_stays_guarded(write, launch):
@@ -200,7 +200,7 @@ def test_everything_on_standard_output_is_a_message(launch):
 
 
 def test_the_traceback_of_a_tool_is_for_people(launch):
-    """FR-06: the model is told little, stderr everything."""
+    """FR-06: the model gets little, stderr everything."""
     child = launch(EXAMPLES / "everything.py")
     child.initialize()
     answer = child.ask(call(1, "boom"))
@@ -212,7 +212,7 @@ def test_the_traceback_of_a_tool_is_for_people(launch):
     child.ended_by(child.end_input, tracebacks=1)
 
 
-# stderr that nobody reads
+# stderr without a reader
 
 
 FLOOD = """
@@ -343,7 +343,7 @@ def test_a_function_that_blocks_delays_nobody_and_is_not_named(write, launch, tm
     fifo.write_text("go")
     assert text_of(child.hear_answer(1)) == "done"
     child.finish()
-    # A busy machine may block the loop for so long, which is told; but nobody says that it was the function.
+    # A busy machine may block the loop for so long, which is reported, but not as the fault of the function.
     assert "block_a_thread" not in child.complaints()
 
 

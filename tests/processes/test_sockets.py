@@ -31,7 +31,7 @@ def test_connections_are_sessions_of_their_own(place, serve, connect):
     child, address = serve(place)
     first, second, third = (connect(address) for _ in range(3))
     first.initialize(elicitation={})
-    assert "error" in second.ask(request(1, "tools/list"))  # nobody has initialized this one
+    assert "error" in second.ask(request(1, "tools/list"))  # this one is not initialized
     third.ask(modern(1, "tools/call", name="echo", arguments={"text": "x"}))
     lists = [peer.ask(modern("list", "tools/list"))["result"]["tools"] for peer in (first, second, third)]
     assert lists[0] == lists[1] == lists[2]

@@ -32,8 +32,8 @@ BAD_LINES = {
     "a fraction as id": ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
     "null as id": ('{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
     "true as id": ('{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, None),
-    "params that are none": ('{"jsonrpc":"2.0","id":7,"method":"ping","params":3}', -32600, 7),
-    "a batch where there are none": ('[{"jsonrpc":"2.0","id":8,"method":"ping"}]', -32600, None),
+    "params that are not an object": ('{"jsonrpc":"2.0","id":7,"method":"ping","params":3}', -32600, 7),
+    "a batch in a revision without batches": ('[{"jsonrpc":"2.0","id":8,"method":"ping"}]', -32600, None),
 }
 
 

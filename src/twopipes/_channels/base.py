@@ -29,7 +29,8 @@ class Channel(ABC):
 
     * The bytes of one direction arrive complete, unchanged and in order, or the reader gets an error. The boundaries of writes
       are not preserved in reads (FR-13).
-    * No wait is endless: :meth:`close` wakes every task that waits in another method.
+    * No wait is endless: :meth:`close` wakes every task that waits in another method. From then on every method raises
+      ``ChannelClosed``. When the peer is gone they raise ``ChannelBroken``.
     * Memory is bounded in both directions: nothing is read from the peer before :meth:`read` is called, and a writer that calls
       :meth:`drain` after :meth:`write` buffers no more than the high-water mark and its last write.
     * Cancelling any method loses no byte.
@@ -47,7 +48,6 @@ class Channel(ABC):
         Cancelling is safe: bytes that have arrived are kept for the next call.
 
         Raises:
-            ChannelClosed: This side was closed, before or during the call.
             ChannelBroken: The peer reset the connection. Data that arrived before is returned first, if the system kept it.
             LocalProtocolError: Another task is reading. There can be one reader at a time.
         """
@@ -64,11 +64,8 @@ class Channel(ABC):
     def write(self, data: bytes) -> None:
         """Accept all of ``data``: pass to the system what it takes at once, and buffer the rest.
 
-        This never blocks and accepts any size. Call :meth:`drain` afterwards, or the buffer grows while the peer does not read.
-
-        Raises:
-            ChannelClosed: After :meth:`close` or :meth:`close_write`.
-            ChannelBroken: The peer is gone. It is unknown whether it received earlier writes.
+        This never blocks and accepts any size. Call :meth:`drain` afterwards, or the buffer grows while the peer does not read. It
+        is unknown whether a peer that is gone received earlier writes.
         """
 
     @abstractmethod
@@ -77,10 +74,6 @@ class Channel(ABC):
 
         Returns at once unless more than the high-water mark is buffered. Above it, all callers wait until no more than the
         low-water mark is left. Any number of tasks may wait. Cancelling is safe: nothing that was written is dropped.
-
-        Raises:
-            ChannelClosed: This side was closed, before or during the call.
-            ChannelBroken: The peer is gone.
         """
 
     @abstractmethod
@@ -88,22 +81,14 @@ class Channel(ABC):
         """Wait until the system has taken all data and :attr:`buffered` is 0.
 
         This does not mean received: the peer may still exit without reading it. Cancelling is safe.
-
-        Raises:
-            ChannelClosed: This side was closed, before or during the call.
-            ChannelBroken: The peer is gone.
         """
 
     @abstractmethod
     def close_write(self) -> Coroutine[Any, Any, None]:
         """Flush, then signal EOF to the peer. Reading continues.
 
-        From the call on, :meth:`write` raises. A second call does nothing. If it is cancelled while it flushes, EOF was not sent,
-        and a second call continues.
-
-        Raises:
-            ChannelClosed: This side was closed, before or during the call.
-            ChannelBroken: The peer was gone before it had taken everything.
+        From the call on, :meth:`write` raises ``ChannelClosed``. A second call does nothing. If it is cancelled while it flushes,
+        EOF was not sent, and a second call continues.
         """
 
     @abstractmethod

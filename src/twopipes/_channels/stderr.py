@@ -52,11 +52,7 @@ class StderrLog:
 
     Lines keep their order. If more than ``limit`` bytes wait, further lines are dropped until half of that is free again; then a
     line with their number is written. A single line longer than the limit is cut. If stderr is broken (a closed pipe, a full
-    disk), lines are discarded silently.
-
-    Args:
-        fd: The descriptor to write. It is duplicated, never changed, and stays open. If it is not open, all lines are discarded.
-        limit: Bytes to keep while stderr is not read.
+    disk) or not open, lines are discarded silently. The descriptor is duplicated, never changed, and stays open.
 
     Attributes:
         lines_dropped: How many lines were dropped so far because too many were waiting.

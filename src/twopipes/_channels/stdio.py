@@ -33,13 +33,9 @@ from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
 from twopipes._channels.halves import Sink, Source, TwoHalves
 
 
-class StdioChannel(TwoHalves):
-    """Standard input and standard output, made by :func:`open_stdio`."""
-
-
 def open_stdio(
     stdin_fd: int = 0, stdout_fd: int = 1, *, owned: bool = False, high_water: int = HIGH_WATER, low_water: int = LOW_WATER
-) -> StdioChannel:
+) -> TwoHalves:
     """Return a channel that reads ``stdin_fd`` and writes ``stdout_fd``.
 
     It works on duplicates, so closing it is always safe: the descriptors passed in stay open. So a peer behind a *pipe* reads EOF
@@ -66,7 +62,7 @@ def open_stdio(
     if owned:
         for fd in {stdin_fd, stdout_fd}:
             os.close(fd)
-    return StdioChannel(source, sink, f"stdio ({source_kind} fd {stdin_fd}, {sink_kind} fd {stdout_fd})")
+    return TwoHalves(source, sink, f"stdio ({source_kind} fd {stdin_fd}, {sink_kind} fd {stdout_fd})")
 
 
 def _kind_of(fd: int, role: str) -> str:

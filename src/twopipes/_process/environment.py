@@ -1,7 +1,7 @@
 """The environment of a child: by default only what nearly every program needs, and no secrets.
 
 Our environment holds every token the user has set up, and a server is a third-party program. So a child gets only the variables
-that programs need to find their files and the user's language. Callers that want more name it.
+that programs need to find their files and the user's language. Callers that need more name it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EnvironmentPolicy = Literal["minimal", "inherit", "explicit"]
 SAFE_ON_POSIX = {
     *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
     *("LANG", "LANGUAGE"),
-    # A user who moved these folders does not want a second set in the default place.
+    # Without these, a user who moved the folders would get a second set in the default place.
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
 }
 SAFE_PREFIX_ON_POSIX = "LC_"

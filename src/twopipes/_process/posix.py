@@ -28,15 +28,8 @@ if sys.platform != "win32":
     ) -> ProcessGroup:
         """Start a process that leads its own group.
 
-        Args:
-            argv: The absolute path of the executable, and the arguments.
-            env: The complete environment.
-            cwd: The working folder.
-            streams: The descriptors that become its stdin, stdout and stderr. They stay open here.
-            die_with_us: End the whole group when this process dies for any reason.
-
-        Raises:
-            OSError: It could not be started. ``filename`` is the folder if that was the reason.
+        ``streams`` become its stdin, stdout and stderr, and stay open here. With ``die_with_us`` the whole group is ended when this
+        process dies for any reason. If its folder is the reason why it cannot be started, that is the ``filename`` of the OSError.
         """
         stdin, stdout, stderr = streams
         expected = _watchdog.expect(stdin) if die_with_us else ""

@@ -43,7 +43,7 @@ class TraceFile:
         self.error = None
         try:
             if self._is_torn:
-                self._write_all(memoryview(b"\n"))
+                self._size += self._write_some(memoryview(b"\n"))
                 self._is_torn = False
         except OSError as error:
             self.error = error
@@ -74,12 +74,6 @@ class TraceFile:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._size + whole)
                 self._is_torn = False
-
-    def _write_all(self, view: memoryview) -> None:
-        while view:
-            size = self._write_some(view)
-            self._size += size
-            view = view[size:]
 
     def _write_some(self, view: memoryview) -> int:
         while True:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from msgspec import DecodeError, Struct, ValidationError, convert, field, json
+from msgspec import DecodeError, Struct, field, json
 
 # The version of the format. A reader ignores members that it does not know. A change that old readers would misread gets a
 # new version.
@@ -84,7 +84,7 @@ class _Written(Struct, omit_defaults=True):
 
 
 _encoder = json.Encoder()
-_decoder = json.Decoder()
+_Shape = TypeVar("_Shape")
 
 
 def encode(entry: Header | Line | Event) -> bytes:
@@ -105,7 +105,7 @@ def encode(entry: Header | Line | Event) -> bytes:
 def decode_header(line: bytes) -> Header:
     """Read the first line of a file. Raises ``ValueError`` if it is not a header that this version can read."""
     try:
-        header = _convert(_object(line), Header)
+        header = _decode(line, Header)
     except ValueError as error:
         raise ValueError(f"the file does not begin with the header of a trace: {error}") from error
     if not header.version:
@@ -117,11 +117,10 @@ def decode_header(line: bytes) -> Header:
 
 def decode_entry(line: bytes) -> Line | Event:
     """Read a line after the header. Raises ``ValueError`` if it is not an entry."""
-    members = _object(line)
-    if members.get("kind") == "=":
-        return _convert(members, Event)
-    written = _convert(members, _Written)
-    if written.kind == "=" or (written.line is None) == (written.base64 is None):
+    written = _decode(line, _Written)
+    if written.kind == "=":
+        return _decode(line, Event)
+    if (written.line is None) == (written.base64 is None):
         raise ValueError("an entry must have either a line or base64")
     if written.line is not None:
         data = written.line.encode()
@@ -133,21 +132,8 @@ def decode_entry(line: bytes) -> Line | Event:
     return Line(written.at, written.kind, data, not written.open, written.connection)
 
 
-_Shape = TypeVar("_Shape")
-
-
-def _object(line: bytes) -> dict[str, Any]:
+def _decode(line: bytes, shape: type[_Shape]) -> _Shape:
     try:
-        members = _decoder.decode(line)
+        return json.decode(line, type=shape)
     except DecodeError as error:
-        raise ValueError(str(error)) from error
-    if not isinstance(members, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - the content of a file, not the type of an argument
-    return members
-
-
-def _convert(members: dict[str, Any], shape: type[_Shape]) -> _Shape:
-    try:
-        return convert(members, shape)
-    except ValidationError as error:
         raise ValueError(str(error)) from error

@@ -67,19 +67,11 @@ class Ignoring:
 
     def covers(self, path: Path) -> bool:
         """Whether the member at the path is ignored completely."""
-        if not path:
-            return False
-        if path[-1] in self._names:
-            return True
-        if not self._paths:
-            return False
-        joined = ".".join(path)
-        return any(pattern.fullmatch(joined) for pattern in self._paths)
+        return bool(path) and (path[-1] in self._names or _is_in(path, self._paths))
 
     def covers_value(self, path: Path) -> bool:
         """Whether the member at the path must exist, but may have another value."""
-        joined = ".".join(path)
-        return any(pattern.fullmatch(joined) for pattern in self._values)
+        return _is_in(path, self._values)
 
     def is_blank(self, recorded: Any, path: Path) -> bool:
         """Whether the recorder has redacted the value."""
@@ -100,6 +92,10 @@ class Ignoring:
                 if not self.covers((*path, str(number)))
             ]
         return value
+
+
+def _is_in(path: Path, patterns: list[re.Pattern[str]]) -> bool:
+    return bool(patterns) and any(pattern.fullmatch(".".join(path)) for pattern in patterns)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

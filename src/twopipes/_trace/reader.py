@@ -22,12 +22,9 @@ class Trace:
 
     def __iter__(self) -> Iterator[Entry]:
         with self.path.open("rb") as file:
-            number = 0
-            for line in _lines(file, self._follow):
-                number += 1
-                if number == 1:
-                    continue  # the header
-                yield _entry(number, line)
+            for number, line in enumerate(_lines(file, self._follow), 1):
+                if number > 1:  # else it is the header
+                    yield _entry(number, line)
 
     def whole_lines(self) -> Iterator[Entry]:
         """Yield the entries with the pieces of each line joined. A line that never ended comes last, with ``is_whole=False``."""
@@ -40,14 +37,10 @@ class Trace:
                 yield entry
                 continue
             pieces = unfinished.setdefault((entry.connection, entry.kind), [])
-            if not entry.is_whole:
-                pieces.append(entry)
-            elif pieces:
-                data = b"".join([piece.data for piece in pieces] + [entry.data])
+            pieces.append(entry)
+            if entry.is_whole:
+                yield from _joined(pieces)
                 pieces.clear()
-                yield structs.replace(entry, data=data)
-            else:
-                yield entry
         for pieces in unfinished.values():
             yield from _joined(pieces)
 

@@ -41,12 +41,9 @@ class Losses:
         reason: The last reason, for people.
     """
 
-    __slots__ = ("lines", "reason", "size")
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self.size = 0
-        self.reason = ""
+    lines = 0
+    size = 0
+    reason = ""
 
     def __bool__(self) -> bool:
         return self.lines > 0
@@ -159,11 +156,7 @@ class Recorder:
                 self._miss((connection, None), 0, ends_line=True)
 
     def close(self, timeout: float = 2.0) -> bool:
-        """Write what is queued, for at most ``timeout`` seconds, and end. A second call does nothing.
-
-        Returns:
-            Whether everything is in the file.
-        """
+        """Write what is queued, for at most ``timeout`` seconds, and end. Return whether everything is in the file."""
         atexit.unregister(self.close)
         self.finish()
         self._thread.join(timeout)
@@ -173,10 +166,9 @@ class Recorder:
         return not self.losses
 
     def finish(self, on_closed: Callable[[], object] | None = None) -> None:
-        """Accept no more entries, and end when everything is written. Does not wait.
+        """Accept no more entries, and end when everything is written, without waiting for it.
 
-        Args:
-            on_closed: Called when the recorder has ended, in its thread; or now, if it has ended already.
+        ``on_closed`` is called when the recorder has ended, in its thread; or now, if it has ended already.
         """
         with self._lock:
             if on_closed is not None and not self._ended:
@@ -278,7 +270,7 @@ class Recorder:
             writer.add_unfinished_lines(self._clock() - self._began)
             return False
         while item is not None:
-            self._taken += OVERHEAD if item[1] == "=" else len(item[2]) + OVERHEAD
+            self._taken += size_of(item)
             writer.take(item)
             if writer.is_full:
                 return False
@@ -327,6 +319,11 @@ class Recorder:
         callback(f"the trace {self.path} is incomplete: {self.losses.reason}")
 
 
+def size_of(item: Any) -> int:
+    """Return how many bytes an entry of the queue counts for."""
+    return OVERHEAD if item[1] == "=" else len(item[2]) + OVERHEAD
+
+
 def header_for(
     recorder: str,
     *,
@@ -344,8 +341,7 @@ def header_for(
         argv: The command of the server.
         target: The address of the server, if there is no command.
         cwd: The folder that the server starts in; the folder of this process by default.
-        environment: The names of the server's environment variables; the values of a mapping are ignored. Those of this process by
-            default.
+        environment: The names of the server's environment variables, or a mapping; those of this process by default.
         redact: The names given to the :class:`Recorder`. Values of these names in the command are redacted.
         now: The time in seconds since 1970.
     """
@@ -381,10 +377,6 @@ def header_for(
 
 def default_path(name: str, *, now: float | None = None) -> str:
     """Return a new file name in the user's state folder, which is created: ``20260728T101500Z-name-4711.jsonl``.
-
-    Args:
-        name: The name of the recorded command.
-        now: The time in seconds since 1970.
 
     Raises:
         OSError: The folder cannot be created.

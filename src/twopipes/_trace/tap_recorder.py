@@ -12,7 +12,7 @@ import sys
 import time
 from queue import Empty
 
-from twopipes._trace.recorder import OVERHEAD, Recorder
+from twopipes._trace.recorder import Recorder, size_of
 
 assert sys.platform != "win32"
 from twopipes._process.helper_process import HelperProcess  # noqa: E402 - see above
@@ -91,7 +91,7 @@ class TapRecorder(Recorder):
                 data = marshal.dumps(batch)
                 self._helper.send(len(data).to_bytes(HEAD, "little"))
                 self._helper.send(data)
-                self._taken += sum(_size(item) for item in batch if item is not None)
+                self._taken += sum(size_of(item) for item in batch if item is not None)
         finally:
             self._helper.close_pipe()
 
@@ -104,7 +104,7 @@ class TapRecorder(Recorder):
                 yield item
                 if item is None:
                     return
-                size += _size(item)
+                size += size_of(item)
         except Empty:
             return
 
@@ -131,13 +131,8 @@ class _WriterProcess(Recorder):
         # Nothing is lost on this side: if the disk is slow, the other process waits and counts losses.
         while self._put - self._taken > MAX_QUEUED_THERE and self._thread.is_alive():
             time.sleep(GATHER)
-        self._put += _size(item)
+        self._put += size_of(item)
         self._queue.put(item)
-
-
-def _size(item: Any) -> int:
-    """Return the size of an entry as a recorder counts it."""
-    return OVERHEAD if item[1] == "=" else len(item[2]) + OVERHEAD
 
 
 def _batches(fd: int) -> Iterator[list[Any]]:

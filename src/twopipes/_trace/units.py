@@ -24,12 +24,12 @@ def size_of(count: int) -> str:
     """Format a number of bytes: 512 bytes, 12.3 KiB, 64.0 MiB."""
     if count < 1024:
         return f"{count} bytes"
-    size = float(count)
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if size < 1024 or unit == "GiB":
+    size = count / 1024
+    for unit in ("KiB", "MiB"):
+        if size < 1024:
             return f"{size:.1f} {unit}"
-    raise AssertionError  # pragma: no cover - the last unit takes everything
+        size /= 1024
+    return f"{size:.1f} GiB"
 
 
 def columns(text: str) -> int:

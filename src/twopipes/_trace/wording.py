@@ -36,23 +36,19 @@ def message_pieces(message: Message) -> Rendered:
     """Describe a message."""
     call = message.call
     summary = summary_of(message)
+    after = f" {summary}" if summary else ""
+    method = message.method or ""
     match message.shape:
         case "request":
             again = call is not None and call.is_retry
-            named = [Piece(message.method or "", "bold"), Piece(f" #{shown_id(message.id)}", "dim")]
-            return [*named, Piece(" again" if again else "", "italic"), Piece(f" {summary}" if summary else "")]
+            named = [Piece(method, "bold"), Piece(f" #{shown_id(message.id)}", "dim")]
+            return [*named, Piece(" again" if again else "", "italic"), Piece(after)]
+        case "notification" if call is None:
+            return [Piece(method, "italic"), Piece(after)]
+        case "notification" if method == "notifications/cancelled":
+            return [Piece("cancelled", "bold yellow"), Piece(f" #{shown_id(call.id)}", "dim"), Piece(after)]
         case "notification":
-            method = (message.method or "").removeprefix("notifications/") if call is not None else message.method or ""
-            if call is not None and message.method == "notifications/cancelled":
-                return [
-                    Piece("cancelled", "bold yellow"),
-                    Piece(f" #{shown_id(call.id)}", "dim"),
-                    Piece(f" {summary}" if summary else ""),
-                ]
-            return [
-                Piece(method, "" if call is not None else "italic"),
-                Piece(f" {summary}" if summary else "", "dim" if call else ""),
-            ]
+            return [Piece(method.removeprefix("notifications/")), Piece(after, "dim")]
         case "result" | "error":
             is_bad = message.shape == "error" or is_failure(message)
             of = call.method if call is not None else "response without a request"
