@@ -54,9 +54,10 @@ async def read(case: Case) -> list[tuple[dict[str, Any], Response]]:
     return await _asked(case, "resources/read", [(each, {"uri": each["uri"]}) for each in listed[:_RESOURCES]])
 
 
-async def walked(conversation: LiveConversation, method: str, member: str, key: str) -> list[str]:
-    """Return the names or URIs in a list, over all pages, in order."""
-    return [str(item.get(key)) async for page in conversation.pages(method) for item in page.items(member)]
+async def walked(conversation: LiveConversation, kind: str) -> list[str]:
+    """Return the names of ``tools`` or ``prompts``, or the URIs of ``resources``, over all pages, in order."""
+    key = "uri" if kind == "resources" else "name"
+    return [str(item.get(key)) async for page in conversation.pages(f"{kind}/list") for item in page.items(kind)]
 
 
 async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Response]]:

@@ -16,7 +16,7 @@ from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Respons
 from twopipes._tools.check.verdict import Skip
 
 # The names of tools to try first. Only their behaviour decides.
-_SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
+SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
 _ASKING_NAME = re.compile(r"ask|elicit|sampl|root|confirm", re.IGNORECASE)
 _TRIES = 8
 # Seconds. A faster call cannot be cancelled in time; a slower one would delay the check.
@@ -71,7 +71,7 @@ async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
     """Find a slow tool by calling it once, or an endless one if there is no other; raise Skip if there is none."""
     conversation = case.conversation
     endless: SlowCall | None = None
-    candidates = [call for call in case.safe_calls if _SLOW_NAME.search(call.name)]
+    candidates = [call for call in case.safe_calls if SLOW_NAME.search(call.name)]
     for number, call in enumerate(candidates[:_TRIES]):
         token, since = f"trial-{number}", conversation.position
         properties = members(members(call.tool.get("inputSchema")).get("properties"))
@@ -96,7 +96,7 @@ async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
 
 
 def _likely_first(case: Case) -> list[SafeCall]:
-    calls = [call for call in case.safe_calls if not _SLOW_NAME.search(call.name)]
+    calls = [call for call in case.safe_calls if not SLOW_NAME.search(call.name)]
     return sorted(calls, key=lambda call: _ASKING_NAME.search(call.name) is None)[:_TRIES]
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from twopipes._channels.pipes import PipeChannel
 from twopipes._protocol.revisions import MODERN
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.setups import listening
+from twopipes._tools.check.setups import SLOW_NAME, listening
 
-_SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
 # Requests that arrive when stdout is no longer read: at once, and one after the other.
 _CROWD = 20
 _REMINDERS = 10
@@ -24,7 +21,7 @@ async def the_end_of_input_ends_an_idle_server(case: Case) -> None:
 @probe("SD-02", runs_last=True, needs=("process", "call"))
 async def the_end_of_input_ends_a_busy_server(case: Case) -> None:
     """The input ends during a call."""
-    call = min(case.safe_calls, key=lambda each: not _SLOW_NAME.search(each.name))
+    call = min(case.safe_calls, key=lambda each: not SLOW_NAME.search(each.name))
     case.conversation.start("tools/call", call.params)
     await _judge_exit(case, f"during a call of {call.name}", times=2)  # the server may finish the call
 
@@ -92,7 +89,7 @@ async def a_server_without_a_reader_exits(case: Case) -> None:
 async def the_end_of_a_connection_ends_only_that(case: Case) -> None:
     """One of two connections is dropped while it is in use."""
     other = await case.open_conversation()
-    calls = sorted(case.safe_calls, key=lambda each: not _SLOW_NAME.search(each.name))
+    calls = sorted(case.safe_calls, key=lambda each: not SLOW_NAME.search(each.name))
     other.start(*(("tools/call", calls[0].params) if calls else (case.harmless,)))
     await other.close()
     response = await case.conversation.try_request(case.harmless)

@@ -9,12 +9,12 @@ from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, CannotOpen, LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import ELICIT, SAMPLE, filled_form, members
-from twopipes._tools.check.samples import walked
+from twopipes._tools.check.samples import is_complete, walked
 from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.setups import InputRequired, asking_calls, input_requests
 from twopipes._tools.check.verdict import Skip
 
-_KEYS = {"tools": "name", "prompts": "name", "resources": "uri"}
+_LISTED = ("tools", "prompts", "resources")
 _ROUNDS = 3
 _CALLS = 4
 
@@ -86,13 +86,9 @@ async def _finishing_call(case: Case) -> InputRequired:
         if _answers(asking, "word-control") is not None:
             asked = await conversation.request("tools/call", asking.call.params)
             response = await conversation.request("tools/call", _retry(asking, asked, "word-control"))
-            if _is_complete(response):
+            if is_complete(response):
                 return asking
     raise Skip("no tool that may be called asks something that can be answered without knowing more")
-
-
-def _is_complete(response: Response) -> bool:
-    return response.result.get("resultType") == "complete"
 
 
 @probe("ST-02", needs="call")
@@ -111,7 +107,7 @@ async def requests_may_be_mixed(case: Case) -> None:
         mixed = next((each for each in others if each.encode() in response.received[0]), None)
         case.expect("ST-02", mixed is None, f"a call that was answered with {word!r} continued with {mixed!r}", about=response)
         why = f"one of two mixed calls did not finish as it does alone: {response.summary}"
-        case.expect("ST-02", _is_complete(response), why, about=response)
+        case.expect("ST-02", is_complete(response), why, about=response)
 
 
 @probe("ST-03", needs="call")
@@ -125,13 +121,13 @@ async def another_process_continues(case: Case) -> None:
     response = await other.request("tools/call", _retry(asking, asked, "word-elsewhere"))
     got = "the same questions" if input_requests(response) else response.summary
     why = f"a question of {asking.call.name} was answered on another connection, and the call got {got}"
-    case.expect("ST-03", _is_complete(response), why, about=response)
+    case.expect("ST-03", is_complete(response), why, about=response)
 
 
 @probe("ST-05")
 async def lists_are_the_same_everywhere(case: Case) -> None:
     """Two connections, one of which was used with other capabilities and calls, get the same lists."""
-    features = [name for name in _KEYS if case.features.has(name)]
+    features = [name for name in _LISTED if case.features.has(name)]
     if not features:
         case.give_up("the server has nothing to list")
     for call in [call for call in case.safe_calls if call.is_read_only][:_CALLS]:
@@ -151,13 +147,13 @@ async def lists_are_the_same_everywhere(case: Case) -> None:
 
 
 async def _listed(conversation: LiveConversation, features: list[str]) -> dict[str, list[str]]:
-    return {name: sorted(await walked(conversation, f"{name}/list", name, _KEYS[name])) for name in features}
+    return {name: sorted(await walked(conversation, name)) for name in features}
 
 
 @probe("ST-06")
 async def declared_features_are_listed(case: Case) -> None:
     """Each declared feature has a list, which may be empty."""
-    features = [name for name in _KEYS if case.features.has(name)]
+    features = [name for name in _LISTED if case.features.has(name)]
     if not features:
         case.give_up("the server declares neither tools nor prompts nor resources")
     for name in features:

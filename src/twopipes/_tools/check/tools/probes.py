@@ -1,4 +1,4 @@
-"""Tools of servers: the list."""
+"""Tools of servers: the list, and the changes of all lists."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import has_worked, named, quoted, walked
+from twopipes._tools.check.setups import listening, stop_listening
 
 _WALKS = 3
 
@@ -50,8 +51,8 @@ async def names_are_unique_and_case_sensitive(case: Case) -> None:
 @probe("TL-16", needs="tools")
 async def the_order_stays(case: Case) -> None:
     """The tools are listed several times, in two conversations: always in the same order."""
-    walks = [await walked(case.conversation, "tools/list", "tools", "name") for _ in range(_WALKS)]
-    walks.append(await walked(await case.open_conversation(), "tools/list", "tools", "name"))
+    walks = [await walked(case.conversation, "tools") for _ in range(_WALKS)]
+    walks.append(await walked(await case.open_conversation(), "tools"))
     if any(sorted(walk) != sorted(walks[0]) for walk in walks):
         case.give_up("the tools themselves changed from one list to the next")
     if len(walks[0]) < 2:
@@ -70,3 +71,42 @@ async def task_support_has_a_known_value(case: Case) -> None:
 
 def _has_known_support(execution: Any) -> bool:
     return isinstance(execution, dict) and execution.get("taskSupport", "forbidden") in ("forbidden", "optional", "required")
+
+
+@probe("TL-17", needs="tools.listChanged", section_only=True)
+async def changes_of_tools_are_announced(case: Case) -> None:
+    """The tool `mutate` of test servers adds or removes a tool."""
+    await _judge_changes(case, "TL-17", "tools", "mutate")
+
+
+@probe("RS-07", needs="resources.listChanged", section_only=True)
+async def changes_of_resources_are_announced(case: Case) -> None:
+    """The tool `mutate_resources` of test servers adds or removes a resource."""
+    await _judge_changes(case, "RS-07", "resources", "mutate_resources")
+
+
+@probe("PM-05", needs="prompts.listChanged", section_only=True)
+async def changes_of_prompts_are_announced(case: Case) -> None:
+    """The tool `mutate_prompts` of test servers adds or removes a prompt."""
+    await _judge_changes(case, "PM-05", "prompts", "mutate_prompts")
+
+
+async def _judge_changes(case: Case, rule: str, kind: str, tool: str) -> None:
+    conversation, params, notification = case.conversation, case.fixture(tool), f"notifications/{kind}/list_changed"
+    listens = []
+    if case.is_modern:
+        since = conversation.position
+        await conversation.request("tools/call", params)
+        stray = [line for line in await conversation.quiet(since=since) if line.method == notification]
+        if stray:
+            case.forbid(rule, stray, f"{notification} was sent to a client that does not listen")
+        listens.append(await listening(conversation, {f"{kind}ListChanged": True}))
+    before = sorted(await walked(conversation, kind))
+    since = conversation.position
+    await conversation.request("tools/call", params)
+    line = await conversation.wait_for(notification, since=since)
+    if line is None and sorted(await walked(conversation, kind)) == before:
+        case.give_up(f"the tool {tool!r} changed nothing that {kind}/list shows")
+    whom = " to a client that listens for it" if case.is_modern else ""
+    case.expect(rule, line, f"the result of {kind}/list has changed, and no {notification} was sent{whom}")
+    stop_listening(conversation, *listens)
