@@ -29,7 +29,7 @@ def test_the_page_has_every_row_and_no_broken_table():
 def test_the_text_lists_the_selected_rules():
     assert listed({"FR-04"}).startswith("FR-04  MUST    server")
     assert listed({"FR-04"}, side="client").startswith("\nscenarios")
-    assert "asks-on-the-stateless-wire  (FR-10)" in listed({"FR-10"}, side="client")
+    assert "sends-a-request-in-a-modern-revision  (FR-10)" in listed({"FR-10"}, side="client")
 
 
 def test_the_part_of_a_rule_that_is_not_judged_is_listed():

@@ -29,17 +29,20 @@ RULES = (
         level="SHOULD",
         side="client",
         title="A result without ttlMs, or with a ttlMs of 0 or less, is requested again when it is needed, not by a timer",
+        fix="Treat a missing or negative ttlMs as 0. Request a stale result when it is needed, not by a timer.",
     ),
     _rule(
         id="CH-04",
         level="MUST",
         side="client",
         title="A cached result is used only for the same method with the same params",
+        fix="Cache results by the method and all params that matter: the uri, the cursor.",
     ),
     _rule(
         id="CH-05",
         level="MUST",
         title="Results that ask for input carry no caching hints, and results obtained by answering them are not cached",
+        fix="Send hints only in complete results. Do not cache the results of requests with inputResponses or requestState.",
     ),
     _rule(
         id="CH-06",
@@ -55,12 +58,20 @@ RULES = (
         side="client",
         title="When a change is announced, the cached result is requested again",
         lenient="The page allows notifications and ttlMs side by side, without saying which one wins",
+        fix="Drop the cached list when its change is announced, whatever its ttlMs is.",
     ),
-    _rule(id="CH-08", level="MUST", side="server", title="All pages of a list have the same cacheScope"),
+    _rule(
+        id="CH-08",
+        level="MUST",
+        side="server",
+        title="All pages of a list have the same cacheScope",
+        fix="Give all pages of a list the same cacheScope: private, if one of them is private.",
+    ),
     _rule(
         id="CH-09",
         level="SHOULD",
         side="client",
         title="When a cursor is rejected, the client drops the cached pages and requests the list from its start",
+        fix="Drop the cached pages, and request the list once without a cursor.",
     ),
 )

@@ -17,6 +17,7 @@ RULES = (
         title=("A sender that gives up a request sends notifications/cancelled with the id of the request and optionally a reason"),
         partly_server="Judged only for servers that cancel their own question when the call behind it is cancelled",
         partly_client="Judged only for clients that give up a call on their own while the check waits",
+        fix="Name the request by its id, with its JSON type, in requestId; a reason is a string.",
     ),
     _rule(
         id="CA-02",
@@ -31,6 +32,7 @@ RULES = (
         level="SHOULD",
         title="A cancelled request is dropped: its work stops, and no response is sent",
         partly="Only that nothing more is sent; whether the work stops inside is not visible",
+        fix="Stop the work when the cancellation arrives, and send neither a response nor progress for that request.",
     ),
     _rule(
         id="CA-04",
@@ -50,6 +52,7 @@ RULES = (
         id="CA-05",
         level="MAY",
         title="Cancellations of unknown or finished requests, and malformed ones, are ignored",
+        fix="Look up the request; if it is not open, or if the notification is malformed, do nothing.",
     ),
     _rule(
         id="CA-06",
@@ -58,6 +61,7 @@ RULES = (
         partly_client=(
             "Judged only for clients that continue after giving up a call, that complain on the wire, or that die of a signal"
         ),
+        fix="Look up the request by the id of the response; if it is no longer open, drop the response.",
     ),
     _rule(
         id="CA-07",
@@ -90,6 +94,7 @@ RULES = (
         since="2026-07-28",
         title="A client ignores a server's cancellation of anything but a subscription, and keeps waiting",
         lenient="Servers may not send it; the text does not say what a client does with one",
+        fix="End only subscriptions when the server sends notifications/cancelled.",
     ),
     _rule(
         id="CA-11",
@@ -97,6 +102,7 @@ RULES = (
         since="2025-11-25",
         until="2025-11-25",
         title="A task is cancelled with tasks/cancel, not with the notification",
+        fix="Send tasks/cancel with the id of the task.",
     ),
     _rule(
         id="CA-12",
@@ -112,5 +118,6 @@ RULES = (
         basis="inference",
         title='A cancellation matches id and type: "5" does not cancel 5',
         lenient="It follows from ids being strings or numbers; the cancellation page does not say it",
+        fix="Compare ids with their JSON type.",
     ),
 )

@@ -24,6 +24,7 @@ RULES = (
         level="MUST",
         side="client",
         title="A client declares what it can answer (roots, sampling, elicitation), and answers nothing else",
+        fix="Declare each capability that you answer for, and reject the other questions.",
     ),
     _rule(
         id="CP-03",
@@ -44,6 +45,7 @@ RULES = (
         partly_server=(
             "Only that a client with forms is not asked to visit a URL, and that a modern server rejects such a call with -32021"
         ),
+        fix="Send URLs only to clients that declare elicitation.url, or reject with -32021; declare only modes that you support.",
     ),
     _rule(
         id="CP-05",
@@ -58,6 +60,7 @@ RULES = (
         ),
         partly_server="Only tools; context belongs to SA-08",
         partly_client="Only the shape of the declaration; rejecting undeclared tools belongs to SA-05",
+        fix="Send tools and toolChoice only if sampling.tools is declared; declare tools and context as objects.",
     ),
     _rule(
         id="CP-06",
@@ -65,6 +68,7 @@ RULES = (
         side="server",
         since="2026-07-28",
         title="A request that needs a capability its client did not declare is rejected with -32021",
+        fix="Do without the capability, or reject the call with -32021 and data.requiredCapabilities.",
     ),
     _rule(
         id="CP-07",
@@ -73,6 +77,18 @@ RULES = (
         title="Extensions are declared by names with a prefix, each with an object of settings",
         fix="Give the extension a name with a prefix, such as com.example/thing, and an object of settings.",
     ),
-    _rule(id="CP-08", level="MUST", since="2026-07-28", title="No part of an extension is used unless the other side declared it"),
-    _rule(id="CP-09", level="MUST", basis="schema", title="Unknown capabilities are accepted, and change nothing"),
+    _rule(
+        id="CP-08",
+        level="MUST",
+        since="2026-07-28",
+        title="No part of an extension is used unless the other side declared it",
+        fix="Use an extension only if the other side lists it in its extensions.",
+    ),
+    _rule(
+        id="CP-09",
+        level="MUST",
+        basis="schema",
+        title="Unknown capabilities are accepted, and change nothing",
+        fix="Read the capabilities that you know, and ignore all others.",
+    ),
 )

@@ -34,6 +34,7 @@ RULES = (
             " argument"
         ),
         since="2025-03-26",
+        fix="Reject with -32601 if you do not declare completions, and with -32602 if the prompt is unknown or a param is missing.",
     ),
     _rule(
         id="CM-04",
@@ -43,6 +44,13 @@ RULES = (
         partly=(
             "Only the author knows whether suggestions should depend on other arguments: identical suggestions are not a breach"
         ),
+        fix="Read context.arguments, and ignore unknown names in it.",
     ),
-    _rule(id="CM-05", level="MUST", title="completion/complete never returns a result that asks for input", since=MODERN[0]),
+    _rule(
+        id="CM-05",
+        level="MUST",
+        title="completion/complete never returns a result that asks for input",
+        since=MODERN[0],
+        fix="Return the suggestions that need no question, or none.",
+    ),
 )

@@ -36,7 +36,7 @@ RULES = (
         id="CT-03",
         level="MUST",
         title="Binary data is base64, with a MIME type",
-        fix="Encode binary data as base64, and give its type in mimeType.",
+        fix="Encode binary data as base64 (the standard alphabet, padded, without line breaks), and give its type in mimeType.",
     ),
     _rule(
         id="CT-04",
@@ -44,6 +44,7 @@ RULES = (
         basis="schema",
         title=("In annotations, audience is user or assistant, priority is from 0 to 1, and lastModified is an ISO 8601 date"),
         page="server/resources",
+        fix="Use only user and assistant in audience, 0 to 1 as priority, and dates such as 2025-01-12T15:00:58Z as lastModified.",
     ),
     _rule(
         id="CT-05",
@@ -51,6 +52,7 @@ RULES = (
         side="server",
         title="A server that embeds resources declares resources",
         since="2025-06-18",
+        fix="Declare the capability resources, and let clients read the resources that you embed.",
     ),
     _rule(
         id="CT-06",
@@ -59,6 +61,7 @@ RULES = (
         title="An icon has a src; its optional mimeType, sizes and theme match the schema",
         page="basic",
         since="2025-11-25",
+        fix="Give each icon a src; sizes is an array of strings, theme is light or dark.",
     ),
     _rule(
         id="CT-07",
@@ -69,6 +72,7 @@ RULES = (
         since="2025-11-25",
         lenient="One sentence requires https: or data:, another allows src to be an http: address: http: is accepted",
         partly="Only ftp: and ws: can be observed; redirects, credentials, file: and javascript: are not visible",
+        fix="Load icons only from https: and data: addresses. Ignore all others, and keep the tool.",
     ),
     _rule(
         id="CT-08",
@@ -78,5 +82,6 @@ RULES = (
         title="A block of an unknown type does not affect the blocks beside it",
         lenient="The text does not say what to do with a block of an unknown type",
         partly="Only that the client continues; whether the text reaches the caller is not visible",
+        fix="Keep or ignore a block of an unknown type, and use the other blocks.",
     ),
 )

@@ -37,7 +37,7 @@ RULES = (
             "The page asks it of clients, unless they are configured otherwise, and says that it is not required. That a"
             " server serves requests without it follows from that"
         ),
-        fix="Put clientInfo, with name and version, into the _meta of every request.",
+        fix="Clients: put clientInfo, with name and version, into the _meta of every request. Servers: do not require it.",
     ),
     _rule(
         id="VN-04",
@@ -46,6 +46,7 @@ RULES = (
         title="A version that the server does not support is rejected with -32022, for every method",
         page="basic/versioning",
         lenient="The text does not say whether the version or the method is checked first: -32601 for a listen is accepted",
+        fix="Compare the version of each request with those that you support, before anything else.",
     ),
     _rule(
         id="VN-05",
@@ -60,6 +61,7 @@ RULES = (
             "The text speaks of one retry, and not of what follows if it is rejected as well: up to six identical attempts"
             " are accepted"
         ),
+        fix="Try a version of data.supported once, as a new request; if that is rejected as well, report it to the user.",
     ),
     _rule(
         id="VN-06",
@@ -76,6 +78,7 @@ RULES = (
         side="server",
         title="Discovery is optional: the server serves any first request",
         page="server/discover",
+        fix="Serve each request by its own _meta; nothing has to come before it.",
     ),
     _rule(
         id="VN-08",
@@ -101,8 +104,15 @@ RULES = (
             " client that rejects one from a modern server is accepted"
         ),
         partly="Tried with tools/list only",
+        fix="Treat a result without a resultType as complete.",
     ),
-    _rule(id="VN-11", level="MUST", side="client", title="A result with an unknown resultType is not used"),
+    _rule(
+        id="VN-11",
+        level="MUST",
+        side="client",
+        title="A result with an unknown resultType is not used",
+        fix="Treat a result with an unknown resultType as an error.",
+    ),
     _rule(
         id="VN-12",
         level="MUST",
@@ -118,8 +128,14 @@ RULES = (
         side="server",
         title="Version, capabilities and clientInfo are taken from the request itself, never from another one",
         page="basic/versioning",
+        fix="Do not remember anything about the client from one request to the next.",
     ),
-    _rule(id="VN-14", level="SHOULD", title="The name and version of the other side do not change how it is treated"),
+    _rule(
+        id="VN-14",
+        level="SHOULD",
+        title="The name and version of the other side do not change how it is treated",
+        fix="Show the name and version to people only; behaviour depends on the declared capabilities.",
+    ),
     _rule(
         id="VN-15",
         level="MUST",
@@ -127,5 +143,6 @@ RULES = (
         side="server",
         title="Client notifications are accepted without any _meta",
         partly="Tried with notifications/cancelled only, which is the only notification that clients send",
+        fix="Require _meta only in requests, and do not let a notification decide the era of the next request.",
     ),
 )

@@ -22,6 +22,7 @@ RULES = (
         side="server",
         basis="schema",
         title="Form fields are strings, numbers, booleans and choices, with the constraints of their type",
+        fix="Make each field a string, a number, an integer, a boolean or a choice of strings.",
     ),
     _rule(
         id="EL-03",
@@ -34,6 +35,7 @@ RULES = (
         ),
         until="2025-06-18",
         lenient="Field schemas are open objects: a default, which 2025-06-18 does not define, is accepted",
+        fix="Use only the fields that the agreed revision has.",
     ),
     _rule(
         id="EL-04",
@@ -42,6 +44,7 @@ RULES = (
         title="All ways to write choices and defaults are understood, and the answers match them",
         since="2025-11-25",
         untestable_server="It is a permission; whether the choices are well formed is judged by EL-02",
+        fix="Support enum, oneOf, enumNames and arrays of enum or anyOf; answer a multiple choice with an array.",
     ),
     _rule(
         id="EL-05",
@@ -54,6 +57,7 @@ RULES = (
             "It applies to clients that support defaults, which no capability declares: a client that fills in every form the"
             " same way is not judged"
         ),
+        fix="Fill in the defaults before the user sees the form, and send unchanged fields as well.",
     ),
     _rule(
         id="EL-06",
@@ -63,7 +67,14 @@ RULES = (
         title="An answer is accept, decline or cancel, and has content only if a form was accepted",
         fix="Answer with accept, decline or cancel; send content only with accept.",
     ),
-    _rule(id="EL-07", level="MUST", side="client", title="A question without a mode is a form", since="2025-11-25"),
+    _rule(
+        id="EL-07",
+        level="MUST",
+        side="client",
+        title="A question without a mode is a form",
+        since="2025-11-25",
+        fix="Treat a question without a mode as a form.",
+    ),
     _rule(
         id="EL-08",
         level="MUST",
@@ -73,6 +84,7 @@ RULES = (
             " cannot continue"
         ),
         since="2025-11-25",
+        fix="Ask only in modes that the client declares ({} means forms); do without, or reject with -32021 if modern.",
     ),
     _rule(
         id="EL-09",
@@ -81,6 +93,7 @@ RULES = (
         title="A question in an undeclared mode is rejected with -32602",
         since="2025-11-25",
         until="2025-11-25",
+        fix="Reject a question in an undeclared mode with -32602.",
     ),
     _rule(
         id="EL-10",
@@ -89,6 +102,7 @@ RULES = (
         basis="schema",
         title="A URL question has url and message; in 2025-11-25, but not later, it also has an elicitationId",
         since="2025-11-25",
+        fix="Send mode, url and message; an elicitationId only in 2025-11-25.",
     ),
     _rule(
         id="EL-11",
@@ -97,6 +111,7 @@ RULES = (
         basis="schema",
         title="Accepting a URL means consent to visit it; the answer has no content",
         since="2025-11-25",
+        fix='Answer with {"action": "accept"} and no content.',
     ),
     _rule(
         id="EL-12",
@@ -106,6 +121,7 @@ RULES = (
         title=("notifications/elicitation/complete has the id of a question that this client was asked; unknown ids are ignored"),
         since="2025-11-25",
         until="2025-11-25",
+        fix="Servers: send the elicitationId of a question to the client that was asked. Clients: ignore unknown ids.",
     ),
     _rule(
         id="EL-13",
@@ -116,6 +132,7 @@ RULES = (
             "Only names of fields and of URL parameters that clearly mean a secret. Other wordings and other kinds of"
             " credentials are not detected, and https is not required"
         ),
+        fix="Ask for secrets on a page of your own, with a question in url mode, and put none into the URL.",
     ),
     _rule(
         id="EL-14",
@@ -124,6 +141,7 @@ RULES = (
         title="A URL is not opened or resolved before the user agrees",
         since="2025-11-25",
         partly="What the user sees is not visible; nor, if the user agrees, whether the page was opened earlier",
+        fix="Show the URL, and open nothing before the user agrees, not even a preview.",
     ),
     _rule(
         id="EL-15",
@@ -131,6 +149,7 @@ RULES = (
         must_since="2026-07-28",
         side="server",
         title="The server handles a user who declines or cancels, and a client that fails",
+        fix="Treat decline, cancel and errors as answers, and respond to the call.",
     ),
     _rule(
         id="EL-16",
@@ -138,5 +157,6 @@ RULES = (
         title="The content of a form matches its schema, and the server validates it",
         partly_server="Only a word in place of a number, and only if the result shows whether it was accepted",
         partly_client="Only what the user of this run enters",
+        fix="Validate the content against requestedSchema. A server asks again or reports an error if it does not match.",
     ),
 )

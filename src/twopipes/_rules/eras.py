@@ -14,12 +14,18 @@ _reading = partial(_client, basis="inference")
 _server = partial(Rule, side="server", page="basic/lifecycle", modern_page=_VERSIONING)
 
 RULES = (
-    _client(id="DE-01", level="SHOULD", title="A client of both eras sends server/discover before anything else"),
+    _client(
+        id="DE-01",
+        level="SHOULD",
+        title="A client of both eras sends server/discover before anything else",
+        fix="Begin with server/discover, in the newest version that you support.",
+    ),
     _reading(
         id="DE-02",
         level="MUST",
         title="A client uses no handshake with a server that answers server/discover",
         lenient="The text says to continue with a version of the list; it does not say explicitly that no handshake follows",
+        fix="Choose a version of supportedVersions and send modern requests.",
     ),
     _client(
         id="DE-03",
@@ -29,14 +35,21 @@ RULES = (
             "There is only one modern version so far, so the list has only the version that was rejected: a client that gives"
             " up instead of trying it again is accepted"
         ),
+        fix="Send server/discover once more, with a version of data.supported.",
     ),
     _reading(
         id="DE-04",
         level="MUST",
         title="A server that rejects the probe, answers it with nonsense or not at all is legacy: initialize follows",
         lenient="The text speaks of other errors and of silence; a result without meaning is our addition",
+        fix="Send initialize unless the probe proves that the server is modern, also after some seconds of silence.",
     ),
-    _client(id="DE-05", level="MUST", title="Whatever error code the probe gets, initialize follows"),
+    _client(
+        id="DE-05",
+        level="MUST",
+        title="Whatever error code the probe gets, initialize follows",
+        fix="Send initialize, whatever the code of the error is.",
+    ),
     _reading(
         id="DE-06",
         level="SHOULD",
@@ -45,17 +58,20 @@ RULES = (
             "The text wants a server that died to be started again, and takes silence for the legacy era; it does not combine"
             " the two"
         ),
+        fix="Start the server again and begin with initialize.",
     ),
     _client(
         id="DE-07",
         level="SHOULD",
         title="The era of a server is determined once; a later failed call does not change it",
+        fix="Remember the era of a server as long as its process lives.",
     ),
     _client(
         id="DE-08",
         level="SHOULD",
         title="A modern-only client detects a legacy server by a probe, and leaves it alone",
         page=_VERSIONING,
+        fix="Begin with server/discover; if the server rejects it, report to the user that the server is too old.",
     ),
     _server(
         id="DE-09",
@@ -63,18 +79,20 @@ RULES = (
         since="2026-07-28",
         title="A server without a handshake rejects initialize with an error, and keeps running",
         partly="Whether the error names the supported versions (a SHOULD) is not judged",
+        fix="Reject initialize with an error (-32022, with your versions in data.supported), and continue.",
     ),
     _server(
         id="DE-10",
         level="MAY",
         since="2026-07-28",
         title="A request with a modern version is served by the modern rules, without a handshake",
+        fix="Serve a request with a modern version by its own _meta, without a handshake.",
     ),
     _server(
         id="DE-11",
         level="MUST",
         title="After a handshake, requests are served by the agreed version",
-        fix="Remember the handshake: a request after it without the _meta of a modern request belongs to the session.",
+        fix="Remember the handshake: requests without a modern _meta belong to the session.",
     ),
     _server(
         id="DE-12",
@@ -85,6 +103,7 @@ RULES = (
             " selects the legacy era for the whole process: responses of either era, and errors, are accepted"
         ),
         partly="Only that the session continues, and that a response comes back",
+        fix="Decide by the _meta of each message which era it belongs to, or let the session serve them all.",
     ),
     _server(
         id="DE-13",
@@ -95,7 +114,7 @@ RULES = (
             "The modern era rejects requests without _meta, the legacy era does not speak of requests before initialize, and"
             " the server may support both"
         ),
-        fix="Serve a request only after a handshake, or with the _meta of a modern one; otherwise respond with -32600.",
+        fix="Reject a request without a handshake and without a modern _meta with -32600.",
     ),
     _server(
         id="DE-14",
@@ -104,6 +123,7 @@ RULES = (
         since="2026-07-28",
         title="A modern request that names a legacy version is rejected with -32022",
         lenient="An example on the page lists 2025-11-25 among the versions that a server supports for requests",
+        fix="Support only modern versions in the _meta of requests.",
     ),
     _reading(
         id="DE-15",
@@ -113,6 +133,7 @@ RULES = (
         page=_VERSIONING,
         untestable_server="It permits a server to list them",
         lenient="An example on the page lists 2025-11-25 among the versions that a server supports for requests",
+        fix="Use only versions from 2026-07-28 on for requests. If the list has none, send initialize.",
     ),
     _server(
         id="DE-16",
@@ -124,11 +145,13 @@ RULES = (
             " modern requests inside a session by the modern rules"
         ),
         partly="Only tools that may be called, of servers that serve both eras on one connection",
+        fix="Ask with a result of type input_required if the call is a modern request.",
     ),
     _reading(
         id="DE-17",
         level="SHOULD",
         title="A response to the probe that arrives after the client gave up is dropped, and its id stays in use",
         lenient="The text does not mention late responses to the probe",
+        fix="Drop responses to requests that you have given up, and do not reuse their ids.",
     ),
 )

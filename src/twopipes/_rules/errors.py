@@ -21,6 +21,7 @@ RULES = (
             "JSON-RPC wants the error with the id null, and MCP has no such id: up to 2025-06-18 every error needs an id,"
             " later it is left out if it could not be read. So silence is a warning, and up to 2025-06-18 it is accepted"
         ),
+        fix="Respond to a line that is not JSON with the error -32700, without an id.",
     ),
     _rule(
         id="ER-02",
@@ -35,6 +36,7 @@ RULES = (
             " been a response"
         ),
         partly_client="A client that stays silent is accepted: it may treat the line as noise",
+        fix="Respond with the error -32600, and with the id if it could be read.",
     ),
     _rule(
         id="ER-03",
@@ -43,6 +45,7 @@ RULES = (
         title="An unknown method, or a method of an undeclared feature, is rejected with -32601",
         partly_server="Of undeclared features, the lists of tools, prompts and resources are tried",
         partly_client="One unknown method is tried; undeclared features belong to ER-15 and CP-02",
+        fix="Respond to an unknown or undeclared method with the error -32601.",
     ),
     _rule(
         id="ER-04",
@@ -50,6 +53,7 @@ RULES = (
         side="server",
         title="Unknown names and invalid params are rejected with -32602",
         page="server/tools",
+        fix="Reject unknown names and invalid params with -32602; isError is for tools that failed.",
     ),
     _rule(
         id="ER-05",
@@ -58,6 +62,7 @@ RULES = (
         page="server/resources",
         untestable_client="A client cannot be made to fail from outside while it answers",
         partly_server="Only listed resources that fail by themselves; of the codes, only -32700 and 0 are certainly wrong",
+        fix="Respond with -32603 if the source of a resource fails.",
     ),
     _modern(
         id="ER-06",
@@ -110,6 +115,7 @@ RULES = (
         # Using the code is optional (MAY); its purpose and its data are a MUST.
         must_since="2025-11-25",
         partly="Tried with a tool, a prompt and a method that do not exist",
+        fix="Use -32042 only for URLs that the user must visit first; list them in data.elicitations like questions.",
     ),
     _legacy(
         id="ER-12",
@@ -117,6 +123,7 @@ RULES = (
         side="server",
         title="A resource that does not exist is rejected with -32002",
         page="server/resources",
+        fix="Respond with the error -32002.",
     ),
     _modern(
         id="ER-13",
@@ -124,6 +131,7 @@ RULES = (
         side="server",
         title="A resource that does not exist is rejected with -32602",
         page="server/resources",
+        fix="Respond with the error -32602.",
     ),
     _modern(
         id="ER-14",
@@ -140,6 +148,7 @@ RULES = (
         title="Refused sampling is -1, unsupported roots are -32601, an internal failure is -32603",
         page="client/sampling",
         partly="Only undeclared roots; a refusal by the user belongs to SA-10, and a failure cannot be caused from outside",
+        fix="Reject what you did not declare with the error -32601.",
     ),
     _rule(
         id="ER-16",
@@ -156,5 +165,6 @@ RULES = (
         side="server",
         title="If two things are wrong, the outer one is reported: shape, _meta, version, method, params, capability",
         lenient="The text does not say which of two faults is reported",
+        fix="Check the shape first, then _meta, the version, the method, the params, and the capabilities last.",
     ),
 )

@@ -9,13 +9,18 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, page="/extensions/overview", since="2026-07-28")
 
 RULES = (
-    _rule(id="AP-01", level="MUST", title="An extension that only one side knows changes nothing"),
+    _rule(
+        id="AP-01",
+        level="MUST",
+        title="An extension that only one side knows changes nothing",
+        fix="Use the extensions that you know, and ignore the others.",
+    ),
     _rule(
         id="AP-02",
         level="MAY",
         page="/extensions/apps/overview",
         title=("Apps are declared with their MIME type, pages are ui:// resources, and ui/ methods are not sent over the wire"),
-        fix="Name the page of an app by a ui:// URI, and serve it as a resource with that URI.",
+        fix="Use ui:// resources of the type text/html;profile=mcp-app; keep ui/ methods between host and page.",
     ),
     _rule(
         id="AP-03",
@@ -25,5 +30,6 @@ RULES = (
         page="/extensions/apps/overview",
         title="A tool with an app also returns text for clients without apps",
         lenient="The page recommends it without an RFC 2119 keyword",
+        fix="Return the content of the page as text as well.",
     ),
 )

@@ -52,13 +52,20 @@ RULES = (
         title="stderr is free for logging",
         untestable="It is a permission; anything a server does on stderr is correct",
     ),
-    _rule(id="FR-07", level="MAY", side="client", title="The client continues, however much the server writes to stderr"),
+    _rule(
+        id="FR-07",
+        level="MAY",
+        side="client",
+        title="The client continues, however much the server writes to stderr",
+        fix="Read the server's stderr all the time, or discard it: a full pipe stops the server.",
+    ),
     _rule(
         id="FR-08",
         level="SHOULD",
         side="client",
         title="Output on stderr is not treated as a failure",
         since="2025-11-25",
+        fix="Judge a server by its responses and its exit, not by its logs.",
     ),
     _rule(
         id="FR-09",
@@ -83,6 +90,7 @@ RULES = (
         since="2026-07-28",
         modern_page="basic/transports",
         untestable_client="There is no general way to make a client use a socket",
+        fix="Read a socket like stdin: collect bytes until a newline.",
     ),
     _rule(
         id="FR-12",
@@ -90,6 +98,7 @@ RULES = (
         title="A custom transport keeps the message format and the order of a conversation",
         modern_page="basic/transports",
         untestable_client="There is no general way to make a client use a socket",
+        fix="Read a socket like stdin: collect bytes until a newline.",
     ),
     _rule(
         id="FR-13",
@@ -97,6 +106,10 @@ RULES = (
         basis="inference",
         title="Messages of any size arrive complete, however they are split on the way, and are never interleaved",
         lenient="No page speaks of sizes or chunks; it follows from messages being lines of a stream",
+        fix=(
+            "Collect bytes until a newline, of any length, or reject the one line that is too long; if a pipe is full, wait,"
+            " and write the rest of the line before the next one."
+        ),
     ),
     _rule(
         id="FR-14",
@@ -105,6 +118,7 @@ RULES = (
         title="Responses are matched to requests by id, not by order",
         untestable_server="Only a server that sends two requests at once could confuse them, and no call makes every server do so",
         lenient="It follows from the ids of JSON-RPC; no sentence forbids matching by order",
+        fix="Look up the request by the id of the response; drop responses without a request.",
     ),
     _rule(
         id="FR-15",
@@ -112,7 +126,7 @@ RULES = (
         basis="inference",
         title="A carriage return, blank lines and a last line without a newline are tolerated, and never sent",
         lenient="The text names only the newline, and does not say what else is tolerated",
-        fix="End lines with a single newline, write no blank lines, and accept other line ends when reading.",
+        fix="End lines with a single newline, also the last one, and write no blank lines; accept other line ends when reading.",
     ),
     _rule(
         id="FR-16",

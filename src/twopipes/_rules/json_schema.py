@@ -18,6 +18,7 @@ RULES = (
         title="A schema without $schema is read and written as 2020-12; any other dialect is named in $schema",
         since="2025-11-25",
         partly_server="Only how schemas are written; whether arguments are validated in that dialect is not tried",
+        fix="Read and write schemas without $schema as 2020-12; name any other dialect in $schema.",
     ),
     _rule(
         id="JS-02",
@@ -25,6 +26,7 @@ RULES = (
         title="Schemas are read in the dialect that they name; an unknown dialect does no harm to anything else",
         since="2025-11-25",
         untestable_server=_GIVEN_NONE,
+        fix="Report the tool whose schema cannot be used, and use the others.",
     ),
     _rule(
         id="JS-03",
@@ -32,6 +34,7 @@ RULES = (
         title="Schemas are valid in their own dialect",
         since="2025-11-25",
         untestable_client="A client sends no schemas",
+        fix="Fix the schema; any validator shows the place.",
     ),
     _rule(
         id="JS-04",
@@ -39,6 +42,7 @@ RULES = (
         title="Nothing is fetched because a schema refers to it",
         since=MODERN[0],
         untestable_server=_GIVEN_NONE,
+        fix="Do not fetch what a $ref names, unless the user has allowed that address.",
     ),
     _rule(
         id="JS-05",
@@ -54,6 +58,7 @@ RULES = (
         title="A schema that would take endless time to validate does not block anything",
         since=MODERN[0],
         untestable_server=_GIVEN_NONE,
+        fix="Limit the depth, the number of subschemas or the time of a validation.",
     ),
     _rule(
         id="JS-07",
@@ -61,6 +66,7 @@ RULES = (
         basis="schema",
         title='An inputSchema has "type":"object" at its root, and may use any other keyword of JSON Schema',
         since=MODERN[0],
+        fix='Servers: put "type":"object" at the root, beside other keywords such as oneOf. Clients: accept every keyword.',
     ),
     _rule(
         id="JS-08",

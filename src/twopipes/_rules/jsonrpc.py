@@ -26,7 +26,12 @@ RULES = (
         partly="Only ids that are sent; rejecting an id with a fraction is not tried",
         fix="Use a counter or a string as the id.",
     ),
-    _rule(id="JR-03", level="MUST", title="The id of a request is never null", fix="Give each request its own id."),
+    _rule(
+        id="JR-03",
+        level="MUST",
+        title="The id of a request is never null",
+        fix="Give each request its own id, and reject a request with the id null.",
+    ),
     _legacy(
         id="JR-04",
         level="MUST",
@@ -64,7 +69,11 @@ RULES = (
     ),
     _rule(id="JR-09", level="MUST", title="A notification has no id", fix="Leave the id out of notifications."),
     _rule(
-        id="JR-10", level="MUST", title="A notification is never answered, not even an unknown or broken one", since="2025-03-26"
+        id="JR-10",
+        level="MUST",
+        title="A notification is never answered, not even an unknown or broken one",
+        since="2025-03-26",
+        fix="Respond only to messages with an id; log whatever is wrong with a notification.",
     ),
     _rule(
         id="JR-11",
@@ -72,7 +81,7 @@ RULES = (
         basis="schema",
         title="params, if present, is an object",
         partly_client="Only what the client sends; it is not sent params that are an array",
-        fix="Make params an object, or leave it out.",
+        fix="Make params an object, or leave it out; reject anything else with -32600 or -32602.",
     ),
     _rule(
         id="JR-12",
@@ -80,6 +89,7 @@ RULES = (
         title="An array of requests and notifications on one line is served",
         since="2025-03-26",
         until="2025-03-26",
+        fix="Serve each member of the array, or do not support this revision.",
     ),
     _rule(
         id="JR-13",
@@ -93,6 +103,7 @@ RULES = (
         lenient=(
             "The error for an empty array has the id null, which the schema does not have: a client that sends no error is accepted"
         ),
+        fix="Send all responses of a batch as one array, nothing for notifications, and one error -32600 for [].",
     ),
     _rule(
         id="JR-14",
@@ -112,9 +123,14 @@ RULES = (
         except_in=("2025-03-26",),
         lenient=("The text of 2024-11-05 follows JSON-RPC, which has batches, but its schema has none: no batch is sent there"),
         partly=("An error is not required: it is enough that nothing in the batch is executed and that the next line is served"),
-        fix="Send one message per line; batches exist only in 2025-03-26.",
+        fix="Send one message per line, and reject an array with one error -32600; batches exist only in 2025-03-26.",
     ),
-    _legacy(id="JR-16", level="MUST", title="Every request gets a response; an unknown method gets -32601"),
+    _legacy(
+        id="JR-16",
+        level="MUST",
+        title="Every request gets a response; an unknown method gets -32601",
+        fix="Respond to every request; to an unknown method with -32601 and the id of the request.",
+    ),
     _rule(
         id="JR-17",
         level="MUST",
@@ -128,6 +144,7 @@ RULES = (
         basis="inference",
         title="Unknown members are ignored",
         lenient="The schemas are open, and no sentence says what to do with an unknown member",
+        fix="Read the members that you know, and ignore the others.",
     ),
     _rule(
         id="JR-19",
@@ -135,6 +152,7 @@ RULES = (
         basis="inference",
         title="A response without a request does no harm",
         lenient="No sentence says what to do with a response that belongs to no request",
+        fix="Look up the request by the id of the response; drop responses without a request.",
     ),
     _rule(
         id="JR-20",
@@ -142,5 +160,6 @@ RULES = (
         basis="inference",
         title="A broken line does not end the conversation",
         lenient="Each side must send only valid messages; the text does not say what to do with others",
+        fix="Catch the errors of the UTF-8 and JSON decoders for one line, and read the next.",
     ),
 )

@@ -39,7 +39,7 @@ SILENCE = object()
 """In place of an answer: do not answer."""
 
 # The answers to the questions of a server, by method: those of a client whose user declines.
-_DEFAULT_ANSWERS: Mapping[str, Any] = {
+DEFAULT_ANSWERS: Mapping[str, Any] = {
     "ping": {},
     "elicitation/create": {"action": "decline"},
     "sampling/createMessage": {
@@ -93,7 +93,7 @@ class LiveConversation(Transcript, Waiter):
         self.client_capabilities: Mapping[str, Any] = {}
         # The answers to questions of the server, by method: a result, a function of the request that returns one, or SILENCE.
         # Other requests are rejected with -32601.
-        self.answers: dict[str, Any] = dict(_DEFAULT_ANSWERS)
+        self.answers: dict[str, Any] = dict(DEFAULT_ANSWERS)
         self.judged = True  # whether the messages are judged passively; a probe that breaks rules itself turns it off
         self.harmless_in: Mapping[str, str] = {}
         self.unanswered = 0  # how many requests got no response in time
@@ -133,7 +133,7 @@ class LiveConversation(Transcript, Waiter):
 
     def reset_answers(self) -> None:
         """Restore the default answers to questions of the server."""
-        self.answers = dict(_DEFAULT_ANSWERS)
+        self.answers = dict(DEFAULT_ANSWERS)
 
     def answer_to(self, question: Any) -> Any:
         """Return the answer to a question of the server: a result, :data:`SILENCE`, or ``None`` if there is none."""

@@ -1,11 +1,14 @@
-"""Questions that a fake server may ask, by the capabilities that the client declared."""
+"""Questions that a fake server may ask, by the capabilities that the client declared, while a call waits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer
 
 _FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -35,3 +38,18 @@ def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple
         if is_declared and (capability != "elicitation" or "form" in elicitation_modes(client_capabilities)):
             return question
     return None
+
+
+@asynccontextmanager
+async def open_call(fake: FakeServer) -> AsyncIterator[ClientMessage]:
+    """Wait for a call of a tool, and delay the responses to all calls until the end of the block."""
+    done = asyncio.Event()
+
+    async def wait(_message: ClientMessage) -> None:
+        await done.wait()
+
+    fake.on["tools/call"] = wait
+    try:
+        yield await fake.wait_for("tools/call")
+    finally:
+        done.set()

@@ -29,7 +29,7 @@ from twopipes._tools.check.client_message import ClientMessage, asked_for, spoke
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
 from twopipes._tools.check.line_reader import LineReader
 from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts, all_scenarios, scenario
-from twopipes._tools.check.server_reply import Waiter, decoded
+from twopipes._tools.check.server_reply import Waiter, decoded, same_id
 from twopipes._tools.check.verdict import Quotable, Skip, VerdictRecorder
 from twopipes._trace.format import Event, EventName, Line
 from twopipes._wire import encode_line
@@ -184,8 +184,13 @@ class FakeServer(VerdictRecorder, Waiter):
         await self.until(lambda: None, self.timeouts.client if within is None else within)
         return self.is_over
 
-    async def exited_after(self, wanted: str | Callable[[ClientMessage], Any]) -> ClientMessage:
-        """Wait for a line as :meth:`wait_for` does, then until the client exits. Return the line."""
+    async def exited_after(self, wanted: str | Callable[[ClientMessage], Any], handler: Handler | None = None) -> ClientMessage:
+        """Wait for a line as :meth:`wait_for` does, then until the client exits. Return the line.
+
+        A handler is set for the method that is waited for.
+        """
+        if handler is not None:
+            self.on[str(wanted)] = handler
         found = await self.wait_for(wanted)
         await self.client_exited()
         return found
@@ -201,9 +206,7 @@ class FakeServer(VerdictRecorder, Waiter):
         self._ids += 1
         request_id = f"fake-{self._ids}"
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
-        found: ClientMessage | None = await self.until(
-            lambda: next((message for message in self.responses() if message.id == request_id), None), within
-        )
+        found: ClientMessage | None = await self.until(lambda: next(iter(self.responses_to(request_id)), None), within)
         return found
 
     def requests(self, method: str | None = None) -> list[ClientMessage]:
@@ -222,6 +225,10 @@ class FakeServer(VerdictRecorder, Waiter):
     def responses(self) -> list[ClientMessage]:
         """Return the responses of the client so far."""
         return [message for message in self.received_lines if message.is_response]
+
+    def responses_to(self, request_id: Any) -> list[ClientMessage]:
+        """Return the responses to one request of the fake server."""
+        return [message for message in self.responses() if same_id(message.id, request_id)]
 
     def stderr(self, data: bytes) -> None:
         """Write to the stderr of the process that the client launched; raise Skip if there is none."""
@@ -275,23 +282,6 @@ class FakeServer(VerdictRecorder, Waiter):
         """Add a tool without arguments: its result, or a handler as in :attr:`on`, and other members, such as ``outputSchema``."""
         self.healthy.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
         self.healthy.results[name] = does
-
-    def asking(self, questions: Mapping[str, tuple[str, Any]], then: Callable[[Mapping[str, Any]], Any]) -> Handler:
-        """Return the handler of a tool that asks the client first, in either era; ``then`` makes its result from the answers."""
-
-        async def ask(message: ClientMessage) -> Any:
-            if message.is_modern:
-                answers = message.params.get("inputResponses")
-                if isinstance(answers, dict):
-                    return then(answers)
-                asked = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
-                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"fake-state-{message.number}"}
-            found = {key: await self.ask(method, params) for key, (method, params) in questions.items()}
-            return then(
-                {key: each.members["result"] for key, each in found.items() if each is not None and "result" in each.members}
-            )
-
-        return ask
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Return the lines of both sides."""

@@ -253,6 +253,11 @@ class Case(VerdictRecorder):
         """
         return self.target.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
 
+    @property
+    def list_methods(self) -> list[str]:
+        """The methods of the lists that the server declares, of tools, resources and prompts."""
+        return [f"{each}/list" for each in ("tools", "resources", "prompts") if self.features.has(each)]
+
     async def open_conversation(
         self, *, client_capabilities: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
     ) -> LiveConversation:

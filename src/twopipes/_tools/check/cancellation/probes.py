@@ -1,4 +1,4 @@
-"""Cancellation, from the side of a client that gives up what it asked."""
+"""How servers handle cancelled calls, and how they give up their own questions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import asyncio
 from random import Random
 from typing import Any
 
-from twopipes._tools.check.conversation import NoResponse, ReceivedLine
+from twopipes._tools.check.cancellation.notices import CANCELLED, UNUSED_ID, judge_notice
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, DEFAULT_ANSWERS, NoResponse, ReceivedLine, same_id
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.setups import about, progress_of, slow_call
+from twopipes._tools.check.setups import about, open_question, progress_of, slow_call
 
-_STOP = "Stop the work when the notification comes, and send nothing more with the id or the progress token of that request."
-_CROWD = 60
-# Seconds. A call that takes longer is not one to make a crowd of.
+_CALLS = 60
+# Seconds. A longer call is not repeated that often.
 _QUICK = 0.5
-_UNUSED = 987654
-# Of five calls that wait, how many are cancelled after the next one is sent.
-_SOON = 2
+# A server that knows tasks may run its question as one.
+_WITH_TASKS = {
+    **ALL_CAPABILITIES,
+    "tasks": {"cancel": {}, "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}},
+}
+_TIME = "2026-01-01T00:00:00Z"
+_WORKING = {"taskId": "check-task-1", "status": "working", "createdAt": _TIME, "lastUpdatedAt": _TIME, "ttl": 60000}
 
 
 @probe("CA-03", "CA-04", "CA-09", needs="call")
-async def a_cancelled_call_falls_silent(case: Case) -> None:
-    """A slow call is cancelled in the midst of its work; then it is silent for as long as it would have taken."""
+async def a_cancelled_call_stays_silent(case: Case) -> None:
+    """Cancels a slow call, and waits as long as the call would have taken."""
     conversation = case.conversation
     slow = await slow_call(case, may_be_endless=True)
     began, token = conversation.position, "to-be-cancelled"
@@ -31,119 +35,139 @@ async def a_cancelled_call_falls_silent(case: Case) -> None:
     else:
         await conversation.request(case.harmless)
     if conversation.responses_to(request_id):
-        case.give_up("the call was over before it could be cancelled")
+        case.give_up("the call ended before it could be cancelled")
     cancelled = conversation.position
-    conversation.notify("notifications/cancelled", {"requestId": request_id, "reason": "the check wants to see whether it stops"})
-    await conversation.request(case.harmless)  # whoever answers this has read what was sent before
+    conversation.notify(CANCELLED, {"requestId": request_id, "reason": "the check tests whether the call stops"})
+    await conversation.request(case.harmless)  # after this response, the server has read the cancellation
     await asyncio.sleep(case.timeouts.grace)
     since = conversation.position
     await conversation.until(lambda: None, slow.took + case.timeouts.grace)
-    answers = conversation.responses_to(request_id)
-    # An answer that was written before the cancellation was read is not a fault. One that tells of a failure, where the same
-    # call has just succeeded, was written because of it; and so was any answer to a call that never ends.
+    responses = conversation.responses_to(request_id)
+    # A response may cross the cancellation. But an error, where the same call has just succeeded, was sent because of it, and so
+    # was any response to a call that never ends.
     wrong = [
         response
-        for response in answers
+        for response in responses
         if response.received_line.number >= since
         or ((response.error or not slow.ends) and response.received_line.number >= cancelled)
     ]
-    if answers and not wrong:
-        case.give_up("the answer crossed the cancellation")
+    if responses and not wrong:
+        case.give_up("the response crossed the cancellation")
     first = wrong[0] if wrong else None
-    told = first.summary if first else ""
-    case.expect("CA-03", not wrong, f"a call that was cancelled was answered all the same, with {told}", fix=_STOP, about=first)
+    answered = f"a cancelled call got {first.summary}" if first else ""
+    case.forbid("CA-03", first, answered)
     late = next((line for line in conversation.received_lines[since:] if about(line, request_id=request_id, token=token)), None)
-    why = (
-        f"a call that was cancelled was answered with {told}" if first else "a call that was cancelled still tells of its progress"
-    )
-    case.expect("CA-04", not wrong and late is None, why, fix=_STOP, about=first or late)
-    back = next((line for line in conversation.received_lines[began:] if line.method == "notifications/cancelled"), None)
-    case.expect(
-        "CA-09",
-        back is None,
-        "the server sent a notifications/cancelled about a call, which is no subscription",
-        fix="Send that notification to end a subscription, and for nothing else.",
-        about=back,
-    )
+    case.forbid("CA-04", first or late, answered or "a cancelled call still reports progress")
+    back = next((line for line in conversation.received_lines[began:] if line.method == CANCELLED), None)
+    case.forbid("CA-09", back, f"the server sent {CANCELLED} for a call, which is not a subscription")
 
 
 @probe("CA-05", fresh_conversation=True)
-async def cancellations_that_make_no_sense_are_ignored(case: Case) -> None:
-    """Cancellations of nothing, of what is over, and malformed ones: nothing comes back, and the server goes on."""
+async def pointless_cancellations_are_ignored(case: Case) -> None:
+    """Cancels requests that do not exist or have ended, and sends malformed cancellations."""
     conversation = case.conversation
     finished = await conversation.request(case.harmless)
     since = conversation.position
-    fix = "Look the request up; if it is not there, or the notification cannot be read, do nothing."
-    strange: list[Any] = [_UNUSED, finished.id, {}, None]
-    for params in [None, {}, *({"requestId": each} for each in strange)]:
-        conversation.notify("notifications/cancelled", params)
+    odd_ids: list[Any] = [UNUSED_ID, finished.id, {}, None]
+    for params in [None, {}, *({"requestId": each} for each in odd_ids)]:
+        conversation.notify(CANCELLED, params)
     try:
-        message = await conversation.quiet(since=since)
+        lines = await conversation.quiet(since=since)
         await conversation.request(case.harmless)
     except NoResponse as error:
-        case.expect("CA-05", False, f"after cancellations that make no sense: {error}", fix=fix)
+        case.expect("CA-05", False, f"after cancellations of unknown requests: {error}")
         return
-    back = next((line for line in message if _is_answer(line)), None)
-    case.expect("CA-05", back is None, "a cancellation that makes no sense was answered", fix=fix, about=back)
+    response = next((line for line in lines if any("method" not in part for part in line.parts)), None)
+    case.forbid("CA-05", response, "a cancellation of an unknown request, or a malformed one, was answered")
 
 
 @probe("CA-07", needs="call")
-async def cancellations_and_answers_cross(case: Case) -> None:
-    """Many calls, each cancelled sooner or later: each gets one answer or none, and the server goes on."""
+async def cancellations_and_responses_cross(case: Case) -> None:
+    """Cancels many calls at different times: each gets one response or none, and the server continues."""
     conversation, random = case.conversation, Random(7)  # noqa: S311 - the same races each time
-    calls = case.features.safe_calls(case.permissions)
+    calls = case.safe_calls
     quick = next((call for call in calls if "slow" not in call.name.lower()), calls[0])
-    # A server may work off the calls one by one, and need not stop any: what comes after them waits for all of them.
+    # A server may run the calls one by one and need not stop any, so a later request waits for all of them.
     took = (await conversation.request("tools/call", quick.params)).took
     if took > _QUICK:
         case.give_up(f"{quick.name!r} takes too long for calls and cancellations to cross")
-    timeouts = case.timeouts.response + 2 * _CROWD * took
     waiting: list[Any] = []
     ids: list[Any] = []
-    for _ in range(_CROWD):
+    for _ in range(_CALLS):
         ids.append(conversation.start("tools/call", quick.params))
         waiting.append(ids[-1])
-        for each in [each for each in waiting if random.randrange(5) < _SOON]:
-            conversation.notify("notifications/cancelled", {"requestId": each})
+        for each in [each for each in waiting if random.randrange(5) < 2]:
+            conversation.notify(CANCELLED, {"requestId": each})
             waiting.remove(each)
         if random.randrange(2):
             await asyncio.sleep(0)
     for each in waiting:
-        conversation.notify("notifications/cancelled", {"requestId": each})
-    fix = "Forget a request when it is answered or cancelled, whichever comes first, and answer only what is not forgotten."
+        conversation.notify(CANCELLED, {"requestId": each})
     try:
-        await conversation.request(case.harmless, within=timeouts)
+        await conversation.request(case.harmless, within=case.timeouts.response + 2 * _CALLS * took)
         await conversation.quiet()
     except NoResponse as error:
-        case.expect("CA-07", False, f"after {_CROWD} calls that were cancelled: {error}", fix=fix)
+        case.expect("CA-07", False, f"after {_CALLS} cancelled calls: {error}")
     twice = next((each for each in ids if len(conversation.responses_to(each)) > 1), None)
     last = None if twice is None else conversation.responses_to(twice)[-1]
-    why = f"the request {twice!r}, which was cancelled, got more than one answer"
-    case.expect("CA-07", twice is None, why, fix=fix, about=last)
+    case.forbid("CA-07", last, f"the cancelled request {twice!r} got more than one response")
 
 
 @probe("CA-13", needs="call")
 async def ids_of_another_type_cancel_nothing(case: Case) -> None:
-    """A slow call with a number for its id is not cancelled by the same digits as a string, and the other way round."""
+    """Cancels a slow call by its id as a string instead of a number, and the other way round."""
     conversation = case.conversation
     slow = await slow_call(case)
     calls = {51: "51", "52": 52}
     for request_id, other in calls.items():
         conversation.start("tools/call", slow.params, request_id=request_id)
-        conversation.notify("notifications/cancelled", {"requestId": other})
+        conversation.notify(CANCELLED, {"requestId": other})
     for request_id, other in calls.items():
         try:
             response = await conversation.response_to(request_id, within=case.timeouts.lull + 10 * slow.took)
-            kept, told = response.is_result, f"got {response.summary}"
+            kept, summary = response.is_result, response.summary
         except NoResponse:
-            kept, told = False, "got no answer"
-        case.expect(
-            "CA-13",
-            kept,
-            f"a call with the id {request_id!r} {told} after a cancellation of {other!r}, which is another id",
-            fix="Compare ids with their JSON type.",
-        )
+            kept, summary = False, "no response"
+        case.expect("CA-13", kept, f"a call with the id {request_id!r} got {summary} after a cancellation of {other!r}")
 
 
-def _is_answer(line: ReceivedLine) -> bool:
-    return any("method" not in part for part in line.parts)
+@probe("CA-01", "CA-02", "CA-06", "CA-11", "CA-12", needs=("call", "question"), client_capabilities=_WITH_TASKS)
+async def a_question_is_given_up_with_its_call(case: Case) -> None:
+    """Cancels a call while the server waits for the client's answer, and answers late."""
+    if case.is_modern:
+        case.give_up("in modern revisions a server has no requests of its own to give up")
+    conversation = case.conversation
+    opened = await open_question(case, conversation)
+    question, asked = opened.question, opened.question.message["id"]
+    is_task = "task" in question.params
+    if is_task:
+        conversation.send({"jsonrpc": "2.0", "id": asked, "result": {"task": _WORKING}})
+    since = conversation.position
+    conversation.notify(CANCELLED, {"requestId": opened.call})
+    lines = await conversation.quiet(since=since)
+    notice = next((line for line in lines if line.method == CANCELLED), None)
+    wrong = notice if is_task and notice is not None and same_id(notice.params.get("requestId"), asked) else None
+    if not is_task:
+        case.skip("CA-11", "the server did not run its question as a task")
+    elif wrong is not None or any(line.method == "tasks/cancel" for line in lines):
+        case.forbid("CA-11", wrong, f"the server gave up {question.method}, which is a task, with {CANCELLED}")
+    else:
+        case.skip("CA-11", "the server did not give up its task")
+    if notice is None:
+        case.give_up("the server did not give up its question when its call was cancelled, which is allowed")
+    own = [part["id"] for line in conversation.received_lines for part in line.parts if "method" in part and "id" in part]
+    judge_notice(case, notice, ["CA-02"], given_up=asked, sent=own)
+    await _answer_late(case, question)
+
+
+async def _answer_late(case: Case, question: ReceivedLine) -> None:
+    conversation = case.conversation
+    since = conversation.position
+    conversation.send({"jsonrpc": "2.0", "id": question.message["id"], "result": DEFAULT_ANSWERS[question.method or ""]})
+    lines = await conversation.quiet(since=since)
+    complaint = next((line for line in lines if any("error" in part for part in line.parts)), None)
+    case.forbid("CA-06", complaint, "the server sent an error after a late answer to a question that it had given up")
+    try:
+        await conversation.request(case.harmless)
+    except NoResponse:
+        case.expect("CA-06", False, "after a late answer to a question that it had given up, the server no longer responds")

@@ -1,8 +1,8 @@
-"""Elicitation, from the side of a client: what is asked, and what becomes of the answers."""
+"""Questions of servers to the user, and how servers handle the answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.json import encode
@@ -27,166 +27,122 @@ from twopipes._tools.check.questions import (
 from twopipes._tools.check.server_reply import Response
 
 _TOOLS = 3
-_NO_NUMBER = "twopipes-check-no-number"
-_MEND_MODE = "Look at what the client declares ({} means forms alone); do without, or refuse (stateless: -32021)."
-# In which mode nobody may ask whom; an empty object means forms.
+_NOT_A_NUMBER = "twopipes-check-no-number"
+# Each mode, with client capabilities that do not allow it; an empty object means forms.
 _WRONG_MODES: tuple[tuple[str, dict[str, Any]], ...] = (("url", {}), ("url", {"form": {}}), ("form", {"url": {}}))
 
 
 @probe("EL-01", "EL-02", "EL-03", "EL-13")
-async def forms_are_plain(case: Case) -> None:
-    """Forms are flat, of fields that the revision has, and ask for no secrets."""
+async def forms_match_the_schema(case: Case) -> None:
+    """Looks at the forms that tools send: their shape, their fields, and whether they ask for secrets."""
+    checks = {"EL-01": form_faults, "EL-02": kinds_of_fields, "EL-03": old_form_faults, "EL-13": secrets_in}
     for question in await askers(case, ELICIT, mode="form"):
-        _expect(
-            case, "EL-01", question, form_faults(question.params), "Ask with a message and a flat schema; split what is nested."
-        )
-        fix = "Use string, number, integer, boolean or a choice of texts for each field."
-        _expect(case, "EL-02", question, kinds_of_fields(question.params), fix)
-        _expect(case, "EL-03", question, old_form_faults(question.params), "Write the form as the agreed revision has it.")
-        _expect(
-            case, "EL-13", question, secrets_in(question.params), "Send the user to a page of yours, by a question in url mode."
-        )
+        for rule, faults_of in checks.items():
+            faults = list(faults_of(question.params))
+            case.expect(rule, not faults, "; ".join(faults), about=question.about)
 
 
 @probe("EL-10", "EL-13")
-async def addresses_are_whole(case: Case) -> None:
-    """Questions that send the user to an address have what the revision wants, and carry no secrets."""
+async def url_questions_match_the_schema(case: Case) -> None:
+    """Looks at the URLs that tools ask the user to visit."""
     for question in await askers(case, ELICIT, mode="url"):
-        fix = "Give mode, url and message; in 2025-11-25 an elicitationId as well, and later none."
-        _expect(case, "EL-10", question, url_faults(question.params, case.revision), fix)
-        _expect(case, "EL-13", question, secrets_in(question.params), "Let the user log in there; put nothing secret into the URL.")
+        for rule, found in (("EL-10", url_faults(question.params, case.revision)), ("EL-13", secrets_in(question.params))):
+            faults = list(found)
+            case.expect(rule, not faults, "; ".join(faults), about=question.about)
 
 
 @probe("EL-08")
 async def only_declared_modes_are_used(case: Case) -> None:
-    """A client for forms alone is asked for no address, and one for addresses alone is given no form."""
+    """Calls tools that ask the user, as a client that does not support their mode."""
     found = (await explored(case)).questions
-    tried = 0
     for mode, declared in _WRONG_MODES:
-        asking = [each for each in found if wants(each, ELICIT, mode)]
-        calls = {str(each.call.get("name")): each.call for each in asking}
+        calls = {str(each.call.get("name")): each.call for each in found if wants(each, ELICIT, mode)}
         if not calls:
             continue
-        client_capabilities = {**ALL_CAPABILITIES, "elicitation": declared}
-        conversation = await case.conversation_with(client_capabilities)
+        conversation = await case.conversation_with({**ALL_CAPABILITIES, "elicitation": declared})
         for call in list(calls.values())[:_TOOLS]:
-            tried += 1
             dialogue = await converse(conversation, call)
-            broken = next((each for each in dialogue.questions if wants(each, ELICIT, mode)), None)
-            case.expect(
-                "EL-08",
-                broken is None,
-                f"the client declared elicitation {shown(declared)}, and was asked in mode {mode}",
-                fix=_MEND_MODE,
-                about=broken.about if broken else None,
-            )
+            wrong = next((each.about for each in dialogue.questions if wants(each, ELICIT, mode)), None)
+            case.forbid("EL-08", wrong, f"the client declared elicitation as {shown(declared)}, and was asked in mode {mode}")
             if case.is_modern and not dialogue.questions and dialogue.end is not None:
-                case.expect(
-                    "EL-08",
-                    await is_refused_well(conversation, call, dialogue.end, mode),
-                    f"{dialogue.name!r}, which asks in mode {mode}, got {dialogue.end.summary} for a client with elicitation "
-                    f"{shown(declared)}; it is neither served nor refused with -32021",
-                    fix=_MEND_MODE,
-                    about=dialogue.end,
-                )
-    if not tried:
-        case.give_up(f"no tool that may be called asks for {ELICIT}; name one by --allow-tool")
+                is_right = await is_refused_well(conversation, call, dialogue.end, mode)
+                why = f"the client declared elicitation as {shown(declared)}, and {dialogue.name!r}, which asks in mode {mode},"
+                case.expect("EL-08", is_right, f"{why} got {dialogue.end.summary}", about=dialogue.end)
+    if not any(wants(each, ELICIT) for each in found):
+        case.give_up(f"no tool that may be called asks for {ELICIT}; name one with --allow-tool")
 
 
 @probe("EL-12")
 async def ends_of_visits_name_a_question(case: Case) -> None:
-    """What is told about the end of a visit names a question that was asked in this conversation."""
+    """Looks for notifications about the end of a visit, and compares their ids with the questions."""
     found = await explored(case)
-    ends = [line for line in found.conversation.received_lines if line.method == "notifications/elicitation/complete"]
+    lines = found.conversation.received_lines
     asked = [question.params.get("elicitationId") for question in found.questions if wants(question, ELICIT, "url")]
-    asked += [
-        each.get("elicitationId")
-        for line in found.conversation.received_lines
-        for part in line.parts
-        for each in _required_by(part)
-    ]
-    for line in ends:
-        named = line.params.get("elicitationId")
-        case.expect(
-            "EL-12",
-            isinstance(named, str) and named in asked,
-            f"the end of a visit {shown(named)} is told, and this client was not asked to make it",
-            fix="Tell the client that was asked, with the elicitationId of the question.",
-            about=line,
-        )
-    if not ends:
-        case.give_up("the server told the end of no visit")
+    asked += [each.get("elicitationId") for line in lines for part in line.parts for each in _required_visits(part)]
+    for line in lines:
+        if line.method == "notifications/elicitation/complete":
+            named = line.params.get("elicitationId")
+            why = f"the server reported the end of the visit {shown(named)}, which it did not ask this client for"
+            case.expect("EL-12", isinstance(named, str) and named in asked, why, about=line)
+    case.give_up("the server reported the end of no visit")
 
 
-def _required_by(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The visits that an error wants to be made first: a question of another kind."""
+def _required_visits(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     error = members(message.get("error"))
     found = members(error.get("data")).get("elicitations") if error.get("code") == URLS_REQUIRED else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 @probe("EL-15")
-async def a_no_is_dealt_with(case: Case) -> None:
-    """Whether the user declines or cancels, or the client fails: the call is answered."""
+async def declined_questions_are_handled(case: Case) -> None:
+    """Declines, cancels, and rejects questions of tools: each call still gets a response."""
     asking = await askers(case, ELICIT)
     conversation = await case.conversation_with(ALL_CAPABILITIES)
-    for what, response in (("decline", {"action": "decline"}), ("cancel", {"action": "cancel"}), ("an error", None)):
-        if response is None and case.is_modern:
-            continue  # there is no way to send one
+    replies: dict[str, Any] = {"decline": {"action": "decline"}, "cancel": {"action": "cancel"}}
+    if not case.is_modern:  # modern clients have no way to send an error
+        replies["an error"] = None
+    for what, reply in replies.items():
         for question in asking[:_TOOLS]:
-            dialogue = await converse(conversation, question.call, replies={ELICIT: response})
-            if not dialogue.questions:
-                continue  # asked once, and not again
-            case.expect(
-                "EL-15",
-                dialogue.end is not None or dialogue.is_endless,  # it nags, which is no hang
-                f"the tool {dialogue.name!r} asked, the answer was {what}, and the call was never answered",
-                fix="Take decline, cancel and errors for answers, and finish the call with a result that says so.",
-                about=question.about,
-            )
+            dialogue = await converse(conversation, question.call, replies={ELICIT: reply})
+            if dialogue.questions:  # a tool may ask only once
+                is_right = dialogue.end is not None or dialogue.is_endless  # asking again and again is not a hang
+                why = f"the answer to {dialogue.name!r} was {what}, and the call got no response"
+                case.expect("EL-15", is_right, why, about=question.about)
 
 
 @probe("EL-16")
-async def wrong_content_is_not_accepted(case: Case) -> None:
-    """A word in a field for a number is asked for again or refused; it is not taken as if it were one."""
+async def invalid_content_is_not_accepted(case: Case) -> None:
+    """Answers with a word in a number field."""
     asking = [each for each in await askers(case, ELICIT, mode="form") if number_fields(each.params)]
     if not asking:
-        case.give_up("no form of a tool that may be called has a field for a number")
-    judged = 0
+        case.give_up("no form of a tool that may be called has a number field")
     conversation = await case.conversation_with(ALL_CAPABILITIES)
     for question in asking[:_TOOLS]:
         good = await _accepted(conversation, question, {})
-        refused = await _accepted(conversation, question, None)
-        wrong = await _accepted(conversation, question, dict.fromkeys(number_fields(question.params), _NO_NUMBER))
-        if good is None or _is_error(good) or (refused is not None and _essence(refused) == _essence(good)):
-            continue  # an acceptance would not show
+        declined = await _accepted(conversation, question, None)
+        wrong = await _accepted(conversation, question, dict.fromkeys(number_fields(question.params), _NOT_A_NUMBER))
+        if good is None or _is_error(good) or (declined is not None and _essence(declined) == _essence(good)):
+            continue  # the result does not show whether the form was accepted
         if wrong is not None and not _is_error(wrong) and _essence(wrong) != _essence(good):
-            continue  # a result that says something else: perhaps that it was no number
-        judged += 1
-        case.expect(
-            "EL-16",
-            wrong is None or _is_error(wrong),
-            f"a form with {_NO_NUMBER!r} in the place of a number was accepted by {question.call.get('name')!r} like a good one",
-            fix="Validate the content against the schema that you sent; ask again, or answer with an error.",
-            about=wrong,
-        )
-    if not judged:
-        case.give_up("what the tools say does not tell whether they took the content of the form")
+            continue  # another result, which may report that it was not a number
+        why = f"{question.call.get('name')!r} accepted a form with {_NOT_A_NUMBER!r} instead of a number"
+        case.expect("EL-16", wrong is None or _is_error(wrong), why, about=wrong)
+    case.give_up("the results of the tools do not show whether they accepted the content of the form")
 
 
 async def _accepted(conversation: LiveConversation, question: Question, changed: Mapping[str, Any] | None) -> Response | None:
-    """How a call ends whose form is filled in, with some fields changed; ``None`` as changes: declined."""
+    """Return the response to a call whose form is filled in with these changes; with ``None`` it is declined."""
     first = True
 
-    def response(asked: Mapping[str, Any]) -> Any:
+    def reply(asked: Mapping[str, Any]) -> Any:
         nonlocal first
         if changed is None or not first:
             return {"action": "decline"}
         first = False
         return {"action": "accept", "content": {**filled_form(members(asked.get("params"))), **changed}}
 
-    dialogue = await converse(conversation, question.call, replies={ELICIT: response})
-    # Asked again after what was no answer: that is how it should be, and what comes after the second one does not count.
+    dialogue = await converse(conversation, question.call, replies={ELICIT: reply})
+    # A server that asks again is right, and the result of the second round does not count.
     return None if len(dialogue.questions) > 1 else dialogue.end
 
 
@@ -195,13 +151,8 @@ def _is_error(response: Response) -> bool:
 
 
 def _essence(response: Response) -> bytes:
-    """What a result says, with the number and what was put in its place made the same."""
-    message = encode({key: value for key, value in response.result.items() if key != "_meta"})
-    for each in (f'"{_NO_NUMBER}"', _NO_NUMBER, str(NUMBER)):
-        message = message.replace(each.encode(), b"~")
-    return message
-
-
-def _expect(case: Case, rule: str, question: Question, faults: Iterable[str], fix: str) -> None:
-    found = list(faults)
-    case.expect(rule, not found, "; ".join(found), fix=fix, about=question.about)
+    """Return the content of a result, with the same text for the number and its replacement."""
+    content = encode({key: value for key, value in response.result.items() if key != "_meta"})
+    for each in (f'"{_NOT_A_NUMBER}"', _NOT_A_NUMBER, str(NUMBER)):
+        content = content.replace(each.encode(), b"~")
+    return content

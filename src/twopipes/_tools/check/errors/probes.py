@@ -1,191 +1,134 @@
-"""Error codes, from the side of a client that asks for what is not there."""
+"""Error codes of servers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
-from twopipes._codes import CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION, URLS_REQUIRED
-from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, RESERVED_CODES
+from twopipes._codes import (
+    CAPABILITY_MISSING,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_REVISION,
+    URLS_REQUIRED,
+)
+from twopipes._protocol.revisions import META_VERSION, RESERVED_CODES
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, NoResponse, Response
 from twopipes._tools.check.probe import Case, probe
+from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import required_of
-
-_Tried = AsyncIterator[tuple[str, Response]]
 
 _NO_METHOD = "twopipes-check/no-such-method"
 _NO_NAME = "twopipes-check-no-such-name"
 _NO_VERSION = "1900-01-01"
 _CALLS = 8
 _READS = 10
-_LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resources/list"}
+_LISTS = ("tools", "prompts", "resources")
 
 _STANDARD = {-32700, -32600, -32601, -32602, -32603}
-_OF_THE_PROTOCOL = range(-32099, -32019)
-# Only new implementations are to stay out of these, and the check cannot tell from outside how old one is.
-_OF_OLD_IMPLEMENTATIONS = range(-32019, -31999)
-_DEFINED = {-32021, -32022}
-_OF_THE_OLD_ERA = {-32002, -32042}
-# What a request was made for: something that does not exist, a resource among them; a tool; a tool that asks for a visit.
+_PROTOCOL = range(-32099, -32019)
+# Only new implementations must avoid these, and the age of an implementation is not visible.
+_OLD_IMPLEMENTATIONS = range(-32019, -31999)
+_DEFINED = {CAPABILITY_MISSING, UNSUPPORTED_REVISION}
+_LEGACY = {RESOURCE_NOT_FOUND, URLS_REQUIRED}
+# The purpose of a request: something unknown, and a resource in particular; a tool; a tool that asks for a URL visit.
 _UNKNOWN, _MISSING, _CALLED, _VISIT = "unknown", "missing", "called", "visit"
-# What an exception becomes in the hands of somebody who did not think of it; all others may be meant as they are.
-_THOUGHTLESS = {-32700, 0}
+# The codes of an unhandled exception; all others may be intended.
+_UNINTENDED = {-32700, 0}
 
 
 @probe("ER-03", "JR-08", "JR-16", "JR-17")
-async def a_method_that_nobody_knows_is_refused(case: Case) -> None:
-    """A request by an unknown name is answered: with its id, a code that is a number, a message, and the code -32601."""
+async def unknown_methods_are_rejected(case: Case) -> None:
+    """Sends an unknown method, and the lists that the server does not declare."""
     conversation, before = case.conversation, case.conversation.position
-    fix = "Answer every request. For a method that is not there: the error -32601 (Method not found), with the id of the request."
     try:
         response = await conversation.request(_NO_METHOD)
     except NoResponse:
         stray = next((line for line in conversation.received_lines[before:] if any("error" in part for part in line.parts)), None)
-        case.expect(
-            "JR-17", stray is None, "an error came without the id of its request, which could be read", fix=fix, about=stray
-        )
-        case.expect("JR-16", False, "a request for a method that does not exist got no answer", fix=fix)
-        case.expect("ER-03", False, "a request for a method that does not exist got no answer", fix=fix)
+        case.forbid("JR-17", stray, "an error lacks the id of its request, which could be read")
+        for rule in ("JR-16", "ER-03"):
+            case.expect(rule, False, "a request for an unknown method got no response")
         return
-    why = f"a method that does not exist got {response.summary}, not the error -32601"
-    case.expect("JR-16", response.error, why, fix=fix, about=response)
-    case.expect("ER-03", response.code == METHOD_NOT_FOUND, why, fix=fix, about=response)
+    why = f"an unknown method got {response.summary}"
+    case.expect("JR-16", response.error, why, about=response)
+    case.expect("ER-03", response.code == METHOD_NOT_FOUND, why, about=response)
     case.expect("JR-17", True, "")
     if "error" in response.message:
         code, message = response.error.get("code"), response.error.get("message")
-        case.expect(
-            "JR-08",
-            isinstance(code, int) and not isinstance(code, bool) and isinstance(message, str),
-            f"the error has the code {code!r} and the message {message!r}",
-            fix="An error has a code, which is a whole number, and a message, which is a text; anything else goes into data.",
-            about=response,
-        )
-    for capability, method in _LISTS.items():
-        if case.features.has(capability):
-            continue
-        response = await conversation.request(method)
-        if response.error:  # whoever serves it after all should declare it, which is another rule
-            why = f"{method}, which belongs to {capability}, and that was not declared, got {response.summary}, not -32601"
-            case.expect("ER-03", response.code == METHOD_NOT_FOUND, why, fix=fix, about=response)
+        is_right = isinstance(code, int) and not isinstance(code, bool) and isinstance(message, str)
+        case.expect("JR-08", is_right, f"an error has the code {code!r} and the message {message!r}", about=response)
+    for capability in _LISTS:
+        if not case.features.has(capability):
+            response = await conversation.request(f"{capability}/list")
+            if response.error:  # serving an undeclared list is judged by CP-01
+                why = f"{capability}/list, which was not declared, got {response.summary}"
+                case.expect("ER-03", response.code == METHOD_NOT_FOUND, why, about=response)
 
 
 @probe("ER-04", silence_fails=True)
-async def wrong_names_and_params_are_told_apart(case: Case) -> None:
-    """Names that do not exist, params that are missing, a cursor and a level out of thin air: each gets -32602."""
-    tried = 0
-    async for what, response in _wrong(case):
-        tried += 1
-        case.expect(
-            "ER-04",
-            response.code == INVALID_PARAMS,
-            f"{what} got {response.summary} instead of the error -32602",
-            fix="Answer with the error -32602 (Invalid params); results, and isError in them, are for what a tool has done.",
-            about=response,
-        )
-    if not tried:
+async def invalid_params_are_rejected(case: Case) -> None:
+    """Sends unknown names, an unknown cursor and log level, and requests without their params."""
+    async for what, response in _with_invalid_params(case):
+        case.expect("ER-04", response.code == INVALID_PARAMS, f"{what} got {response.summary}", about=response)
+    if not case.verdicts:
         case.give_up("the server has neither tools nor prompts, nor pages, nor log levels")
 
 
-async def _wrong(case: Case) -> _Tried:
-    conversation, features = case.conversation, case.features
+async def _with_invalid_params(case: Case) -> AsyncIterator[tuple[str, Response]]:
+    request, features = case.conversation.request, case.features
     if features.has("tools"):
-        yield (
-            "the call of a tool that does not exist",
-            await conversation.request("tools/call", {"name": _NO_NAME, "arguments": {}}),
-        )
-        yield "a tools/call without a name", await conversation.request("tools/call", {})
+        yield "a call of an unknown tool", await request("tools/call", {"name": _NO_NAME, "arguments": {}})
+        yield "a tools/call without a name", await request("tools/call", {})
     if features.has("prompts"):
-        yield "a prompt that does not exist", await conversation.request("prompts/get", {"name": _NO_NAME})
-        if (needy := next(filter(_needs_an_argument, features.prompts), None)) is not None:
-            name = needy.get("name")
-            yield (
-                f"the prompt {name!r} without the argument that it requires",
-                await conversation.request("prompts/get", {"name": name}),
-            )
-            odd = {key: {"twopipes": ["check"]} for key in required_of(needy)}
-            response = await conversation.request("prompts/get", {"name": name, "arguments": odd})
-            if response.error:  # whoever serves it breaks another rule
-                yield f"the prompt {name!r} with an object for each argument that it requires", response
-    for capability, method in _LISTS.items():
-        # A server that has no pages need not look at cursors.
-        if features.has(capability) and "nextCursor" in (await conversation.request(method)).result:
-            yield f"{method} with a cursor that was never issued", await conversation.request(method, {"cursor": _NO_NAME})
+        yield "an unknown prompt", await request("prompts/get", {"name": _NO_NAME})
+        if (prompt := next(filter(required_of, features.prompts), None)) is not None:
+            name = prompt.get("name")
+            yield f"the prompt {name!r} without its required arguments", await request("prompts/get", {"name": name})
+            odd = {key: {"twopipes": ["check"]} for key in required_of(prompt)}
+            response = await request("prompts/get", {"name": name, "arguments": odd})
+            if response.error:  # serving it is judged by another rule
+                yield f"the prompt {name!r} with objects as its arguments", response
+    for capability in _LISTS:
+        # A server without pages may ignore cursors.
+        if features.has(capability) and "nextCursor" in (await request(f"{capability}/list")).result:
+            yield f"{capability}/list with an unknown cursor", await request(f"{capability}/list", {"cursor": _NO_NAME})
             break
     if features.has("logging") and not case.is_modern:
-        yield "a log level that does not exist", await conversation.request("logging/setLevel", {"level": _NO_NAME})
-
-
-def _needs_an_argument(prompt: Mapping[str, Any]) -> bool:
-    arguments = prompt.get("arguments")
-    found = arguments if isinstance(arguments, list) else []
-    return any(isinstance(each, dict) and each.get("required") is True for each in found)
+        yield "an unknown log level", await request("logging/setLevel", {"level": _NO_NAME})
 
 
 @probe("ER-05", needs="resources")
-async def a_resource_that_fails_is_an_internal_error(case: Case) -> None:
-    """The listed resources are read; should one of them fail, the code is looked at."""
-    failed = 0
+async def failing_resources_are_internal_errors(case: Case) -> None:
+    """Reads the listed resources, and looks at the codes of those that fail."""
     for resource in case.features.resources[:_READS]:
         response = await case.conversation.request("resources/read", {"uri": resource.get("uri")})
         if response.error:
-            failed += 1
-            case.expect(
-                "ER-05",
-                _code(response) not in _THOUGHTLESS,
-                f"the resource {resource.get('uri')!r} is listed; reading it got {response.summary}",
-                fix="Answer with -32603 (Internal error) when what is behind a resource has failed.",
-                about=response,
-            )
-    if not failed:
-        case.give_up("no resource that is listed failed, and the check cannot make one fail")
+            why = f"reading the listed resource {resource.get('uri')!r} got {response.summary}"
+            case.expect("ER-05", _code(response) not in _UNINTENDED, why, about=response)
+    if not case.verdicts:
+        case.give_up("no listed resource failed, and the check cannot make one fail")
 
 
 @probe("ER-06", "ER-07", "ER-08")
 async def codes_are_those_of_the_revision(case: Case) -> None:
-    """Whatever can be got wrong is; none of the codes is one that this revision keeps for something else, or has given up."""
-    async for what, kind, response in _errors_of_all_kinds(case):
+    """Causes errors of all kinds, and looks for codes that are reserved or no longer used."""
+    async for what, purpose, response in _errors_of_all_kinds(case):
         code = _code(response)
-        is_old = code in _OF_THE_OLD_ERA
-        if is_old or kind in {_MISSING, _VISIT}:  # nothing else was ever answered with those
-            case.expect(
-                "ER-08",
-                not is_old,
-                f"{what} got the code {code}, which this revision does not use any more",
-                fix="A resource that is not there is -32602 now; for an address to visit a result of type input_required asks.",
-                about=response,
-            )
+        got = f"{what} got the code {code}"
+        if code in _LEGACY or purpose in {_MISSING, _VISIT}:  # the codes were never used for anything else
+            case.expect("ER-08", code not in _LEGACY, f"{got}, which this revision no longer has", about=response)
         if not response.error:
             continue
-        _judge_purpose(case, what, kind, response)
-        case.expect(
-            "ER-07",
-            code not in RESERVED_CODES
-            or code in _STANDARD
-            or code in _OF_THE_PROTOCOL
-            or is_old
-            or code in _OF_OLD_IMPLEMENTATIONS,
-            f"{what} got the code {code}, which lies in the range that is reserved for JSON-RPC",
-            fix="Choose codes of your own outside of -32768 to -32000.",
-            about=response,
-        )
-    case.give_up("there was neither a resource that does not exist nor a tool ask_url to ask for a visit to an address")
-
-
-def _judge_purpose(case: Case, what: str, kind: str, response: Response) -> None:
-    code = _code(response)
-    fix = "Of -32020 to -32099 use -32021 and -32022 alone, each for what it means."
-    case.expect(
-        "ER-06",
-        code not in _OF_THE_PROTOCOL or code in _DEFINED,
-        f"{what} got the code {code}, which is reserved and has no meaning on this transport",
-        fix=fix,
-        about=response,
-    )
-    why = f"{what} got -32022, and the version of the request is one that the server serves"
-    case.expect("ER-06", code != UNSUPPORTED_REVISION, why, fix=fix, about=response)
-    if kind in {_UNKNOWN, _MISSING}:
-        why = f"{what} got -32021, and no capability of a client brings into being what does not exist"
-        case.expect("ER-06", code != CAPABILITY_MISSING, why, fix=fix, about=response)
+        is_defined = code not in _PROTOCOL or code in _DEFINED
+        case.expect("ER-06", is_defined, f"{got}, which is reserved and not defined for this transport", about=response)
+        case.expect("ER-06", code != UNSUPPORTED_REVISION, f"{got}, but its version is supported", about=response)
+        if purpose in {_UNKNOWN, _MISSING}:
+            case.expect("ER-06", code != CAPABILITY_MISSING, f"{got}, but no capability is missing", about=response)
+        is_free = code not in RESERVED_CODES or code in _STANDARD | _LEGACY or code in _PROTOCOL or code in _OLD_IMPLEMENTATIONS
+        case.expect("ER-07", is_free, f"{got}, which is in the range that JSON-RPC reserves", about=response)
+    case.give_up("there was neither an unknown resource nor a tool ask_url that asks for a URL visit")
 
 
 def _code(response: Response) -> int | None:
@@ -193,175 +136,115 @@ def _code(response: Response) -> int | None:
 
 
 async def _errors_of_all_kinds(case: Case) -> AsyncIterator[tuple[str, str, Response]]:
-    """What was tried, what for, and the error; of a request for a visit, whatever came."""
-    conversation, features = case.conversation, case.features
-    tried: list[tuple[str, str, str, dict[str, Any]]] = [("a method that does not exist", _UNKNOWN, _NO_METHOD, {})]
-    if features.has("tools"):
-        tried.append(("a tool that does not exist", _UNKNOWN, "tools/call", {"name": _NO_NAME, "arguments": {}}))
-        safe = features.safe_calls(case.permissions)
-        poor = "by a client that can answer nothing,"
-        calls = safe[:_CALLS] + _askers(case)
-        tried += [(f"the tool {call.name!r}, {poor}", _CALLED, "tools/call", call.params) for call in calls]
+    """Yield what was tried, its purpose, and the error; for a URL visit, any response."""
+    tried: list[tuple[str, str, str, dict[str, Any]]] = [("an unknown method", _UNKNOWN, _NO_METHOD, {})]
+    if case.features.has("tools"):
+        tried.append(("an unknown tool", _UNKNOWN, "tools/call", {"name": _NO_NAME, "arguments": {}}))
+        safe = case.safe_calls
+        # Also the tools with which test servers ask questions.
+        calls = safe[:_CALLS] + [call for call in safe[_CALLS:] if call.name in {"ask", "ask_url", "sample"}]
+        tried += [(f"{call.name!r}, for a client without capabilities,", _CALLED, "tools/call", call.params) for call in calls]
         tried += [(f"the tool {call.name!r}", _VISIT, "tools/call", call.params) for call in safe if call.name == "ask_url"]
-    if features.has("prompts"):
-        tried.append(("a prompt that does not exist", _UNKNOWN, "prompts/get", {"name": _NO_NAME}))
-    if features.has("resources"):
-        tried.append(("a resource that does not exist", _MISSING, "resources/read", {"uri": _missing_uri(case)}))
-    for what, kind, method, params in tried:
-        response = await conversation.request(method, params, client_capabilities=ALL_CAPABILITIES if kind == _VISIT else None)
-        if response.error or kind == _VISIT:
-            yield what, kind, response
-
-
-def _askers(case: Case) -> list[Any]:
-    """The tools that test servers ask questions with, where they may be called."""
-    return [call for call in case.features.safe_calls(case.permissions)[_CALLS:] if call.name in {"ask", "ask_url", "sample"}]
+    if case.features.has("prompts"):
+        tried.append(("an unknown prompt", _UNKNOWN, "prompts/get", {"name": _NO_NAME}))
+    if case.features.has("resources"):
+        tried.append(("an unknown resource", _MISSING, "resources/read", {"uri": _unknown_uri(case)}))
+    for what, purpose, method, params in tried:
+        client_capabilities = ALL_CAPABILITIES if purpose == _VISIT else None
+        response = await case.conversation.request(method, params, client_capabilities=client_capabilities)
+        if response.error or purpose == _VISIT:
+            yield what, purpose, response
 
 
 @probe("ER-09")
-async def a_version_that_is_not_spoken_is_named(case: Case) -> None:
-    """A request by a version that never was: if the answer is -32022, it says which versions there are and which it was."""
+async def unsupported_versions_are_named(case: Case) -> None:
+    """Sends a request of a version that does not exist, and looks at the data of -32022."""
     response = await case.conversation.request(case.harmless, meta={META_VERSION: _NO_VERSION})
     if response.code != UNSUPPORTED_REVISION:
-        case.give_up(f"a version that does not exist got {response.summary}, and not -32022")
-    data = response.error.get("data")
-    data = data if isinstance(data, dict) else {}
-    supported = data.get("supported")
-    case.expect(
-        "ER-09",
-        isinstance(supported, list) and supported and all(isinstance(each, str) for each in supported),
-        f"the data of -32022 has no array of versions in supported: {supported!r}",
-        fix='Send {"supported": [...], "requested": "..."} as the data of the error.',
-        about=response,
-    )
-    case.expect(
-        "ER-09",
-        data.get("requested") == _NO_VERSION,
-        f"the data of -32022 says {data.get('requested')!r} in requested, and {_NO_VERSION!r} was asked for",
-        fix="Repeat in requested the version that the request named.",
-        about=response,
-    )
+        case.give_up(f"a version that does not exist got {response.summary}, not -32022")
+    data = members(response.error.get("data"))
+    supported, requested = data.get("supported"), data.get("requested")
+    is_list = isinstance(supported, list) and supported and all(isinstance(each, str) for each in supported)
+    case.expect("ER-09", is_list, f"data.supported of -32022 is {supported!r}, not an array of versions", about=response)
+    why = f"data.requested of -32022 is {requested!r}, although {_NO_VERSION!r} was requested"
+    case.expect("ER-09", requested == _NO_VERSION, why, about=response)
 
 
 @probe("ER-10", needs="call")
-async def a_missing_capability_is_named(case: Case) -> None:
-    """Tools are called by a client that can answer nothing: an answer of -32021 says what it would have to be able to do."""
-    calls = case.features.safe_calls(case.permissions)
-    for call in sorted(calls, key=lambda call: call.name not in {"ask", "ask_url", "sample", "roots_tool"})[:_CALLS]:
+async def missing_capabilities_are_named(case: Case) -> None:
+    """Calls tools as a client without capabilities, and looks at the data of -32021."""
+    for call in sorted(case.safe_calls, key=lambda call: call.name not in {"ask", "ask_url", "sample", "roots_tool"})[:_CALLS]:
         response = await case.conversation.request("tools/call", call.params)
         if response.code == CAPABILITY_MISSING:
-            data = response.error.get("data")
-            required = data.get("requiredCapabilities") if isinstance(data, dict) else None
-            case.expect(
-                "ER-10",
-                isinstance(required, dict) and required and all(isinstance(each, dict) for each in required.values()),
-                f"-32021 has {required!r} as its data.requiredCapabilities",
-                fix='Name them as a client declares them: {"requiredCapabilities": {"elicitation": {}}}.',
-                about=response,
-            )
+            required = members(response.error.get("data")).get("requiredCapabilities")
+            is_right = isinstance(required, dict) and required and all(isinstance(each, dict) for each in required.values())
+            case.expect("ER-10", is_right, f"data.requiredCapabilities of -32021 is {required!r}", about=response)
     if not case.verdicts:
-        case.give_up("no tool that may be called needs a capability that was not declared")
+        case.give_up("no tool that may be called needs an undeclared capability")
 
 
 @probe("ER-11", needs="call", client_capabilities=ALL_CAPABILITIES)
-async def addresses_to_visit_are_listed(case: Case) -> None:
-    """Tools are called by a client that can send its user to a page: an answer of -32042 lists the pages."""
-    calls = case.features.safe_calls(case.permissions)
-    for call in sorted(calls, key=lambda call: call.name != "ask_url")[:_CALLS]:
-        response = await case.conversation.request("tools/call", call.params)
+async def required_urls_are_listed(case: Case) -> None:
+    """Calls tools as a client that supports URLs, and looks at the data of -32042; unknown names must not get that code."""
+    request = case.conversation.request
+    for call in sorted(case.safe_calls, key=lambda call: call.name != "ask_url")[:_CALLS]:
+        response = await request("tools/call", call.params)
         if response.code == URLS_REQUIRED:
-            data = response.error.get("data")
-            entries = data.get("elicitations") if isinstance(data, dict) else None
-            case.expect(
-                "ER-11",
-                isinstance(entries, list) and entries and all(map(_is_address, entries)),
-                f"-32042 has {entries!r} as its data.elicitations",
-                fix='List at least one: {"mode": "url", "elicitationId": "...", "url": "...", "message": "..."}.',
-                about=response,
-            )
-    await _judge_other_uses(case)
-    if not case.verdicts:
-        case.give_up("no tool that may be called was answered with -32042")
-
-
-async def _judge_other_uses(case: Case) -> None:
-    """What does not exist is no reason to send anybody anywhere."""
-    tried: list[tuple[str, str, dict[str, Any]]] = [
-        ("a method that does not exist", _NO_METHOD, {}),
-        ("a tool that does not exist", "tools/call", {"name": _NO_NAME, "arguments": {}}),
-    ]
+            entries = members(response.error.get("data")).get("elicitations")
+            is_right = isinstance(entries, list) and entries and all(map(_is_url_entry, entries))
+            case.expect("ER-11", is_right, f"data.elicitations of -32042 is {entries!r}", about=response)
+    tried = {"method": (_NO_METHOD, {}), "tool": ("tools/call", {"name": _NO_NAME, "arguments": {}})}
     if case.features.has("prompts"):
-        tried.append(("a prompt that does not exist", "prompts/get", {"name": _NO_NAME}))
-    for what, method, params in tried:
-        response = await case.conversation.request(method, params)
+        tried["prompt"] = ("prompts/get", {"name": _NO_NAME})
+    for what, (method, params) in tried.items():
+        response = await request(method, params)
         if response.code == URLS_REQUIRED:
-            fix = "Use -32042 alone where the user has to visit an address before the request can be served."
-            case.expect("ER-11", False, f"{what} got {response.summary}", fix=fix, about=response)
+            case.expect("ER-11", False, f"an unknown {what} got {response.summary}", about=response)
+    if not case.verdicts:
+        case.give_up("no tool that may be called got -32042")
 
 
-def _is_address(entry: Any) -> bool:
-    members = entry if isinstance(entry, dict) else {}
-    return members.get("mode") == "url" and all(isinstance(members.get(key), str) for key in ("elicitationId", "url", "message"))
+def _is_url_entry(entry: Any) -> bool:
+    found = members(entry)
+    return found.get("mode") == "url" and all(isinstance(found.get(key), str) for key in ("elicitationId", "url", "message"))
 
 
 @probe("ER-12", "ER-13", needs="resources", silence_fails=True)
-async def a_resource_that_is_not_there_is_told(case: Case) -> None:
-    """A URI like those that are listed, but of nothing: -32602 on the stateless wire, -32002 before."""
-    uri = _missing_uri(case)
+async def unknown_resources_are_rejected(case: Case) -> None:
+    """Reads a URI that is similar to a listed one, but does not exist."""
+    uri = _unknown_uri(case)
     response = await case.conversation.request("resources/read", {"uri": uri})
     if response.is_result:
-        case.give_up(f"the server has something at {uri}, which was meant not to exist")
+        case.give_up(f"the server has a resource at {uri}, which should not exist")
     if response.code == METHOD_NOT_FOUND:
-        case.give_up("the server declares resources and does not have resources/read")
-    rule, code = ("ER-13", -32602) if case.is_modern else ("ER-12", -32002)
-    case.expect(
-        rule,
-        response.code == code,
-        f"a resource that does not exist got {response.summary} instead of the error {code}",
-        fix=f"Answer with the error {code} when there is nothing at a URI.",
-        about=response,
-    )
+        case.give_up("the server declares resources, but does not have resources/read")
+    rule, code = ("ER-13", INVALID_PARAMS) if case.is_modern else ("ER-12", RESOURCE_NOT_FOUND)
+    case.expect(rule, response.code == code, f"an unknown resource got {response.summary}", about=response)
 
 
-def _missing_uri(case: Case) -> str:
-    listed: Iterator[Any] = (resource.get("uri") for resource in case.features.resources)
-    like = next(
-        (uri for uri in listed if isinstance(uri, str) and not uri.startswith(("http:", "https:"))), "twopipes-check://note"
-    )
-    return f"{like}-{_NO_NAME}"
+def _unknown_uri(case: Case) -> str:
+    listed = [resource.get("uri") for resource in case.features.resources]
+    similar = [uri for uri in listed if isinstance(uri, str) and not uri.startswith(("http:", "https:"))]
+    return f"{(*similar, 'twopipes-check://note')[0]}-{_NO_NAME}"
 
 
 @probe("ER-17", judged=False)
-async def the_outer_fault_is_told(case: Case) -> None:
-    """Requests with two faults each: the one that a reader comes upon first is the one that is told."""
-    conversation = case.conversation
-
-    def strange(request: dict[str, Any]) -> None:
-        request["params"]["_meta"][META_VERSION] = _NO_VERSION
-
-    def incapable(request: dict[str, Any]) -> None:
-        del request["params"]["_meta"][META_CAPABILITIES]
-
-    def shapeless(request: dict[str, Any]) -> None:
-        strange(request)
-        request["method"] = 5
-
-    faults: list[tuple[str, Callable[[dict[str, Any]], None], int]] = [
-        ("an unknown version and an unknown method", strange, -32022),
-        ("no capabilities in _meta and an unknown method", incapable, -32602),
-        ("a number for a method and an unknown version", shapeless, -32600),
+async def the_outer_of_two_faults_is_reported(case: Case) -> None:
+    """Sends requests with two faults each."""
+    build = case.conversation.message
+    unknown_version = {META_VERSION: _NO_VERSION}
+    faults: list[tuple[str, dict[str, Any], int]] = [
+        ("an unknown version and an unknown method", build(_NO_METHOD, meta=unknown_version), UNSUPPORTED_REVISION),
+        (
+            "no capabilities in _meta and an unknown method",
+            build(_NO_METHOD, bare=True, meta={META_VERSION: case.revision}),
+            INVALID_PARAMS,
+        ),
+        ("a number as the method and an unknown version", {**build("", meta=unknown_version), "method": 5}, INVALID_REQUEST),
     ]
-    for what, spoil, code in faults:
-        request = conversation.message(_NO_METHOD)
-        spoil(request)
-        conversation.send(request)
-        response = await conversation.response_if_any(request["id"])
-        if response is None:
-            continue  # which is another rule
-        case.expect(
-            "ER-17",
-            response.code == code,
-            f"a request with {what} got {response.summary}; the first of the two faults would be {code}",
-            fix="Look at the shape first, then at _meta, the version, the method, the params, and the capabilities last.",
-            about=response,
-        )
+    for what, request, code in faults:
+        case.conversation.send(request)
+        response = await case.conversation.response_if_any(request["id"])
+        if response is not None:  # silence is judged by another rule
+            why = f"a request with {what} got {response.summary}; the outer fault is {code}"
+            case.expect("ER-17", response.code == code, why, about=response)

@@ -1,4 +1,4 @@
-"""Error codes, from the side of a server."""
+"""How clients handle error codes."""
 
 from __future__ import annotations
 
@@ -8,52 +8,36 @@ from typing import Any
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import Fault, text
 
-_CALLS = 3
 
-
-@scenario("ER-07", name="answers-with-a-code-of-its-own")
-async def answers_with_a_code_of_its_own(fake: FakeServer) -> None:
-    """The first call fails with -32603, the third with -32001, which some take for a timeout: to a client both are errors."""
+@scenario("ER-07")
+async def responds_with_a_custom_code(fake: FakeServer) -> None:
+    """Fails the first call with -32603, and the third with -32001, which some clients use for a timeout of their own."""
     calls: list[ClientMessage] = []
-    at_once: list[ClientMessage] = []
+    concurrent: list[ClientMessage] = []
 
-    async def response(message: ClientMessage) -> Any:
+    async def respond(message: ClientMessage) -> Any:
         calls.append(message)
         match len(calls):
             case 1:
                 return Fault(-32603, "this call failed")
             case 2:
-                # Whoever calls one tool after the other does not call the third before this is answered.
+                # A client that calls one tool after the other does not make the third call before this response.
                 await asyncio.sleep(fake.timeouts.grace)
-                at_once.extend(calls[2:])
+                concurrent.extend(calls[2:])
             case 3:
                 return Fault(-32001, "this call failed, too")
         return None
 
     fake.add_tool("third", text("Done."))
-    fake.on["tools/call"] = response
-    await fake.wait_for("tools/call", count=_CALLS)
+    fake.on["tools/call"] = respond
+    await fake.wait_for("tools/call", count=3)
     await fake.client_exited()
-    third = calls[_CALLS - 1]
-    if at_once:
-        fake.give_up("the client calls its tools all at once, so the check cannot tell what it does after an error")
-    cancelled = [
-        message for message in fake.notifications("notifications/cancelled") if message.params.get("requestId") == third.id
-    ]
-    fix = "Treat every error that comes as an answer of the server alike, whatever your own library means by that code."
-    fake.expect(
-        "ER-07",
-        not cancelled,
-        "the client cancelled a call that had been answered, as if the code -32001 meant a timeout",
-        fix=fix,
-        about=cancelled[0] if cancelled else None,
-    )
-    went_on = any(message.number > third.number for message in fake.requests())
-    missing = "" if went_on else fake.what_is_missing
-    fake.expect(
-        "ER-07",
-        not missing,
-        f"the client went on after the error -32603, and not after the error -32001: it did not ask for {missing}",
-        fix=fix,
-        about=third,
-    )
+    if concurrent:
+        fake.give_up("the client calls its tools concurrently, so its reaction to an error is not visible")
+    third = calls[2]
+    notices = fake.notifications("notifications/cancelled")
+    cancelled = next((notice for notice in notices if notice.params.get("requestId") == third.id), None)
+    fake.forbid("ER-07", cancelled, "the client cancelled a call that got the error -32001, as after a timeout")
+    missing = "" if fake.first(after=third) else fake.what_is_missing
+    why = f"the client continued after the error -32603, but not after the error -32001: it did not send {missing}"
+    fake.expect("ER-07", not missing, why, about=third)

@@ -1,4 +1,4 @@
-"""Framing and streams, from the side of a client."""
+"""Framing and streams of servers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from twopipes._tools.check.conversation import ALL_CAPABILITIES, NoResponse
 from twopipes._tools.check.probe import Case, probe
 from twopipes._wire import encode_line
 
-# What breaks a line for those who cut at anything but a newline, and what is no ASCII. Every server has to give an id back as it
-# is, so that no tool is needed to hear it again.
+# Every server must return an id unchanged, so ids show how it reads and writes strings, without any tool.
 _BREAKS = "a\nb\r\nc\u2028d\u0085e"
-_FAR = "\u00e9 \u4e2d\u6587 \U0001f600 \u2028"
-_PARTS = 7  # bytes at a time; no divisor of anything
-_LARGE = 256 * 1024  # four times what a pipe holds
+_NOT_ASCII = "\u00e9 \u4e2d\u6587 \U0001f600 \u2028"
+_PIECE = 7  # bytes
+_LARGE = 256 * 1024  # four times the capacity of a pipe
 _VERY_LARGE = 64 * 1024 * 1024  # with the newline; two screenshots of a large screen
-_CROWD = 40
+_MANY = 40
 # Requests whose responses are not read for a while, and the length of their ids: a mebibyte, which is more than a pipe holds.
 _UNREAD = 64
 _LONG_ID = 16 * 1024
@@ -25,212 +24,155 @@ _CALLS = 8
 
 
 @probe("FR-02")
-async def newlines_come_back_as_escapes(case: Case) -> None:
-    """An id with every kind of line break in it comes back on one line."""
-    response = await _echoed(case, _BREAKS)
-    case.expect(
-        "FR-02",
-        response,
-        "a request whose id holds newlines (escaped, as JSON wants it) got no answer with that id on one line",
-        fix="Write each message with a JSON encoder that escapes control characters, and add one newline.",
-    )
+async def newlines_are_escaped(case: Case) -> None:
+    """Sends an id with all kinds of line breaks."""
+    conversation = case.conversation
+    answered = await _answered(case, [conversation.start(case.harmless, request_id=_BREAKS)])
+    case.expect("FR-02", answered, "a request whose id contains escaped newlines got no response with that id on one line")
 
 
 @probe("FR-03")
-async def characters_come_back_as_utf8(case: Case) -> None:
-    """An id of characters far from ASCII, once as UTF-8 and once in escapes, comes back the same."""
-    case.expect(
-        "FR-03",
-        await _echoed(case, _FAR),
-        "a request whose id is not ASCII got no answer with that id, or not in UTF-8",
-        fix="Open stdin and stdout as UTF-8, whatever the locale says.",
-    )
-    escaped = "escaped " + _FAR
-    built = case.conversation.message(case.harmless, request_id=escaped)
-    case.conversation.send(_as_ascii(encode_line(built)))
-    came = await case.conversation.until(lambda: case.conversation.responses_to(escaped) or None, case.timeouts.response)
-    case.expect(
-        "FR-03", came, "a request whose id was written in \\u escapes, with a pair of surrogates, got no answer with that id"
-    )
+async def characters_are_utf_8(case: Case) -> None:
+    """Sends an id with characters beyond ASCII, as UTF-8 and in escapes."""
+    conversation = case.conversation
+    answered = await _answered(case, [conversation.start(case.harmless, request_id=_NOT_ASCII)])
+    case.expect("FR-03", answered, "a request whose id is not ASCII got no response with that id in UTF-8")
+    escaped = "escaped " + _NOT_ASCII
+    conversation.send(_as_ascii(encode_line(conversation.message(case.harmless, request_id=escaped))))
+    answered = await conversation.until(lambda: conversation.responses_to(escaped) or None, case.timeouts.response)
+    case.expect("FR-03", answered, "a request whose id has \\u escapes, with surrogate pairs, got no response with that id")
 
 
 @probe("FR-04")
-async def bad_input_puts_nothing_else_on_stdout(case: Case) -> None:
-    """Whatever the server has to say about broken lines, it says in messages."""
+async def broken_lines_cause_no_other_output(case: Case) -> None:
+    """Sends broken lines, and looks for output that is not a message."""
     conversation, since = case.conversation, case.conversation.position
     for broken in (b"{oops\n", b'"text"\n', b"\xff\xfe\n", b'{"jsonrpc":"2.0","method":"notifications/nothing-known"}\n'):
         conversation.send(broken)
     await conversation.quiet()
-    noise = [line for line in conversation.received_lines[since:] if not line.parts]
-    case.expect(
-        "FR-04",
-        not noise,
-        "there is something on its stdout that is no message",
-        fix="Print to stderr; give libraries that print no access to file descriptor 1.",
-        about=noise[0] if noise else None,
-    )
+    noise = next((line for line in conversation.received_lines[since:] if not line.parts), None)
+    case.forbid("FR-04", noise, "stdout has a line that is not a message")
 
 
 @probe("FR-09", needs="call", client_capabilities=ALL_CAPABILITIES)
-async def tools_ask_in_results_alone(case: Case) -> None:
-    """Tools are called by a client that can answer everything, and still nothing asks by a request."""
+async def modern_servers_send_no_requests(case: Case) -> None:
+    """Calls tools as a client that can answer all questions."""
     conversation, since = case.conversation, case.conversation.position
-    for call in case.features.safe_calls(case.permissions)[:_CALLS]:
+    for call in case.safe_calls[:_CALLS]:
         await conversation.request("tools/call", call.params)
     await conversation.quiet()
-    asked = next(
-        (line for line in conversation.received_lines[since:] if any("method" in each and "id" in each for each in line.parts)),
-        None,
-    )
-    case.expect(
-        "FR-09",
-        asked is None,
-        "the server wrote a request to its stdout",
-        fix="Answer the call with a result of type input_required, with the question in inputRequests.",
-        about=asked,
-    )
+    lines = conversation.received_lines[since:]
+    asked = next((line for line in lines if any("method" in each and "id" in each for each in line.parts)), None)
+    case.forbid("FR-09", asked, "the server wrote a request to stdout")
 
 
 @probe("FR-11", "FR-12", needs="socket")
-async def a_socket_carries_the_same_lines(case: Case) -> None:
-    """Over a socket, messages that are cut and joined on the way are served as over stdio."""
+async def sockets_use_the_same_framing(case: Case) -> None:
+    """Sends two requests over a socket, joined and split elsewhere."""
     conversation = case.conversation
-    one, two = (conversation.message(case.harmless) for _ in range(2))
-    joined = encode_line(one) + encode_line(two)
-    conversation.send(joined[:_PARTS])
+    requests = [conversation.message(case.harmless) for _ in range(2)]
+    joined = b"".join(map(encode_line, requests))
+    conversation.send(joined[:_PIECE])
     await conversation.channel.flush()
-    conversation.send(joined[_PARTS:])
-    kept = await _answered(case, [one["id"], two["id"]])
+    conversation.send(joined[_PIECE:])
+    answered = await _answered(case, [each["id"] for each in requests])
     for rule in ("FR-11", "FR-12"):
-        case.expect(
-            rule,
-            kept,
-            "of two requests that were joined and cut on their way through a socket, not both were answered",
-            fix="Read a socket as you read stdin: lines, however they are cut.",
-        )
+        case.expect(rule, answered, "two requests that were joined and split on a socket did not both get a response")
 
 
 @probe("FR-13")
 async def cut_and_joined_messages_are_read(case: Case) -> None:
-    """A request in pieces, a long one, and many in one piece: each gets its answer."""
+    """Sends a request in small pieces, a long one, and many in one piece."""
     conversation = case.conversation
-    fix = "Collect bytes until a newline comes; never take one read for one message."
-    cut = conversation.message(case.harmless)
-    line = encode_line(cut)
-    for start in range(0, len(line), _PARTS):
-        conversation.send(line[start : start + _PARTS])
+    split = conversation.message(case.harmless)
+    line = encode_line(split)
+    for start in range(0, len(line), _PIECE):
+        conversation.send(line[start : start + _PIECE])
         await asyncio.sleep(0)
-    case.expect("FR-13", await _answered(case, [cut["id"]]), "a request that was written in small pieces got no answer", fix=fix)
+    case.expect("FR-13", await _answered(case, [split["id"]]), "a request that was written in small pieces got no response")
     long = conversation.start(case.harmless, {"padding": "x" * _LARGE})
-    case.expect("FR-13", await _answered(case, [long]), f"a request of {_LARGE // 1024} KiB got no answer", fix=fix)
-    crowd = [conversation.message(case.harmless) for _ in range(_CROWD)]
-    conversation.send(b"".join(map(encode_line, crowd)))
-    came = await _answered(case, [each["id"] for each in crowd])
-    case.expect("FR-13", came, f"of {_CROWD} requests in one write, not all were answered, each on a line of its own", fix=fix)
+    case.expect("FR-13", await _answered(case, [long]), f"a request of {_LARGE // 1024} KiB got no response")
+    many = [conversation.message(case.harmless) for _ in range(_MANY)]
+    conversation.send(b"".join(map(encode_line, many)))
+    answered = await _answered(case, [each["id"] for each in many])
+    case.expect("FR-13", answered, f"{_MANY} requests in one write did not all get a response, each on its own line")
 
 
 @probe("FR-13", revisions="newest", fresh_conversation=True)
-async def a_very_long_line_is_answered_or_refused(case: Case) -> None:
-    """A request of 64 MiB and a small one behind it: the first is served, or refused with an error, and the second is served."""
+async def very_long_lines_are_answered(case: Case) -> None:
+    """Sends a request of 64 MiB, which may be rejected, and a small one after it."""
     conversation = case.conversation
     before, size = conversation.position, f"{_VERY_LARGE // 1024 // 1024} MiB"
-    fix = "Read lines of any length in linear time. Where there is a limit, drop the line, answer with an error, and read the next."
     long = conversation.message(case.harmless, {"padding": ""})
     conversation.send(encode_line({**long, "params": {**long["params"], "padding": "x" * (_VERY_LARGE - len(encode_line(long)))}}))
     small = conversation.start(case.harmless)
-    came = await conversation.until(lambda: conversation.responses_to(small) or None, case.timeouts.long)
-    if not came:
-        how = "the server was gone" if conversation.is_over else f"nothing was answered within {case.timeouts.long:g} s"
-        case.expect("FR-13", False, f"after a line of {size}, {how}", fix=fix)
+    if not await conversation.until(lambda: conversation.responses_to(small) or None, case.timeouts.long):
+        how = "the server exited" if conversation.is_over else f"there was no response within {case.timeouts.long:g} s"
+        case.expect("FR-13", False, f"after a line of {size}, {how}")
         return
-    told = await conversation.until(
-        lambda: conversation.responses_to(long["id"]) or _complaints(case, before) or None, case.timeouts.long
+
+    def errors_without_id() -> list[Any]:
+        parts = [part for line in conversation.received_lines[before:] for part in line.parts]
+        return [part for part in parts if "error" in part and part.get("id") is None]
+
+    answered = await conversation.until(
+        lambda: conversation.responses_to(long["id"]) or errors_without_id() or None, case.timeouts.long
     )
-    case.expect("FR-13", told, f"a request of {size} was lost without a word, and the next one was answered", fix=fix)
+    case.expect("FR-13", answered, f"a request of {size} got neither a response nor an error, and the next one got a response")
 
 
 @probe("FR-13")
-async def what_nobody_reads_is_not_lost(case: Case) -> None:
-    """Nobody reads while far more is answered than a pipe holds. When somebody does, every answer is there, each on its line."""
+async def unread_responses_are_not_lost(case: Case) -> None:
+    """Sends requests without reading, until the responses are far more than a pipe holds, and then reads."""
     conversation = case.conversation
     conversation.stop_listening()
-    asked = [conversation.start(case.harmless, request_id=f"{number}-{'x' * _LONG_ID}") for number in range(_UNREAD)]
-    # A server that waits until somebody reads does not read either: then this takes the whole grace, and no less would show it.
+    ids = [conversation.start(case.harmless, request_id=f"{number}-{'x' * _LONG_ID}") for number in range(_UNREAD)]
+    # A server that waits for its output to be read stops reading: then this takes the whole grace period.
     with suppress(TimeoutError):
         async with asyncio.timeout(case.timeouts.grace):
             await conversation.channel.flush()
     conversation.listen_again()
-    case.expect(
-        "FR-13",
-        await _answered(case, asked),
-        f"of {_UNREAD} requests whose responses were not read for a while, not all were answered, each on a line of its own",
-        fix="When a pipe is full, wait until it takes more; write what is left of a line before the next, and drop nothing.",
-    )
+    why = f"{_UNREAD} requests whose responses were not read for a while did not all get a response, each on its own line"
+    case.expect("FR-13", await _answered(case, ids), why)
 
 
 @probe("FR-15")
 async def carriage_returns_and_blank_lines_are_tolerated(case: Case) -> None:
-    """Requests that end in CRLF, with blank lines between them, are served without complaint; none of that comes back."""
-    conversation = case.conversation
-    before = conversation.position
+    """Sends requests that end with CRLF, and blank lines between them."""
+    conversation, before = case.conversation, case.conversation.position
     requests = [conversation.message(case.harmless) for _ in range(2)]
     conversation.send(b"\r\n\n" + b"\n \n".join(encode_line(each).replace(b"\n", b"\r\n") for each in requests))
-    came = await _answered(case, [each["id"] for each in requests])
-    case.expect(
-        "FR-15", came, "requests that end in a carriage return and a newline, with blank lines between them, were not served"
-    )
-    message = [*await conversation.quiet(), *conversation.received_lines[before:]]
-    complaint = next((line for line in message if any("error" in part for part in line.parts)), None)
-    case.expect("FR-15", complaint is None, "a blank line or a carriage return was answered with an error", about=complaint)
-    emitted = next((line for line in message if line.raw.endswith(b"\r") or not line.raw.strip()), None)
-    case.expect("FR-15", emitted is None, "the server itself writes carriage returns or blank lines", about=emitted)
+    answered = await _answered(case, [each["id"] for each in requests])
+    case.expect("FR-15", answered, "requests that end with CRLF, with blank lines between them, got no response")
+    lines = [*await conversation.quiet(), *conversation.received_lines[before:]]
+    complaint = next((line for line in lines if any("error" in part for part in line.parts)), None)
+    case.forbid("FR-15", complaint, "a blank line or a carriage return got an error")
+    sent = next((line for line in lines if line.raw.endswith(b"\r") or not line.raw.strip()), None)
+    case.forbid("FR-15", sent, "the server writes carriage returns or blank lines")
 
 
 @probe("FR-15", runs_last=True, needs="process")
 async def a_last_line_needs_no_newline(case: Case) -> None:
-    """The input ends right behind a request, without a newline: it is served as any other."""
+    """Ends the input after a request, without a newline."""
     conversation = case.conversation
     built = conversation.message(case.harmless)
     conversation.send(encode_line(built)[:-1])
     await conversation.end_input()
-    came = await conversation.until(lambda: conversation.responses_to(built["id"]) or None, case.timeouts.response)
-    case.expect(
-        "FR-15",
-        came,
-        "a request at the end of the input, without a newline behind it, got no answer",
-        fix="When the input ends, take what is left of it for a last line.",
-    )
+    answered = await conversation.until(lambda: conversation.responses_to(built["id"]) or None, case.timeouts.response)
+    case.expect("FR-15", answered, "a request at the end of the input, without a newline, got no response")
 
 
-def _complaints(case: Case, since: int) -> list[dict[str, Any]]:
-    """Errors that name no request, as there are for a line that could not be read."""
-    return [
-        part
-        for line in case.conversation.received_lines[since:]
-        for part in line.parts
-        if "error" in part and part.get("id") is None
-    ]
-
-
-async def _echoed(case: Case, request_id: str) -> bool:
+async def _answered(case: Case, ids: list[Any]) -> bool:
     try:
-        await case.conversation.request(case.harmless, request_id=request_id)
+        for each in ids:
+            await case.conversation.response_to(each)
     except NoResponse:
         return False
     return True
 
 
-async def _answered(case: Case, ids: list[Any]) -> bool:
-    for each in ids:
-        try:
-            await case.conversation.response_to(each)
-        except NoResponse:
-            return False
-    return True
-
-
 def _as_ascii(line: bytes) -> bytes:
-    """The same JSON with everything that is not ASCII in escapes, pairs of surrogates where it takes two."""
+    """Return the same JSON with escapes for all characters beyond ASCII."""
     return "".join(
         each if each.isascii() else "".join(f"\\u{unit}" for unit in each.encode("utf-16-be").hex(" ", 2).split())
         for each in line.decode()

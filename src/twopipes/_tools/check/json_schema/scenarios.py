@@ -1,4 +1,4 @@
-"""JSON Schema, from the side of a server: tools with schemas that clients find hard."""
+"""How clients handle the schemas of tools."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from twopipes._tools.check.fake_server import FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.verdict import Skip
 
-_CALL = "tools/call"
-# Steps in each of which a validator has to try two ways, so that there are 2 ** 40 in all.
+# Steps with two alternatives each, so that there are 2 ** 40 ways in all.
 _STEPS = 40
-
-# References from one schema to the next, one behind the other: more than a validator that calls itself can follow.
+# A chain of references that is too long for a recursive validator.
 _DEPTH = 2000
 
-_OF_2020 = {
+_WITH_2020_12 = {
     "type": "object",
     "properties": {"pair": {"$ref": "#/$defs/pair"}, "unit": {"type": "string"}},
     "required": ["pair"],
@@ -25,7 +23,7 @@ _OF_2020 = {
     "unevaluatedProperties": False,
     "$defs": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}},
 }
-_CHOOSY = {
+_WITH_KEYWORDS = {
     "type": "object",
     "oneOf": [{"maxProperties": 0}, {"required": ["name"]}],
     "properties": {"name": {"$ref": "#/$defs/name"}},
@@ -36,121 +34,85 @@ _CHOOSY = {
 
 
 def _differs(fake: FakeServer) -> str:
-    """What the client did otherwise than with a healthy server; that it complains in its exit status is its own business here.
-
-    Raises:
-        Skip: It is not known what it does with a healthy one.
-    """
+    """Return what the client did not do because of a schema. Another exit status is accepted here."""
     if missing := fake.what_is_missing:
-        return f"did not ask for {missing}"
+        return f"the client did not send {missing}"
     is_stuck = fake.left_at is None and fake.baseline is not None and fake.baseline.left
-    return "did not end by itself, as it does with a healthy server" if is_stuck else ""
+    return "the client did not exit by itself, as it does with a healthy server" if is_stuck else ""
 
 
-def _expect_a_call(fake: FakeServer, rule: str, name: str, *, what: str, fix: str) -> None:
-    """The client uses a tool like the others, and nothing is wrong with it; where it does not use all others, nobody can tell."""
-    differs = _differs(fake)
-    if found := f"the client {differs}" if differs else fake.what_differs:
-        fake.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", fix=fix)
+def _expect_call(fake: FakeServer, rule: str, name: str, what: str) -> None:
+    """Judge whether the client called a tool like all others."""
+    if found := _differs(fake) or fake.what_differs:
+        fake.expect(rule, False, f"with a tool {what} in the list, {found}")
         return
-    called = {message.params.get("name") for message in fake.requests(_CALL)}
+    called = {message.params.get("name") for message in fake.requests("tools/call")}
     if not {"greet", "work"} <= called:
-        raise Skip("the client does not call every tool, so the check cannot tell why it leaves one out")
-    fake.expect(rule, name in called, f"the client called every tool but the one {what}", fix=fix)
+        raise Skip("the client does not call every tool, so it is not visible why it leaves one out")
+    fake.expect(rule, name in called, f"the client called every tool except the one {what}")
 
 
 @scenario("JS-01")
-async def has_a_tool_with_a_schema_of_2020(fake: FakeServer) -> None:
-    """A tool promises its result by keywords of 2020-12, without naming the dialect, and keeps the promise."""
+async def lists_a_schema_with_2020_12_keywords(fake: FakeServer) -> None:
+    """Lists a tool whose outputSchema uses keywords of 2020-12 without naming the dialect, and returns a matching result."""
     result = text("a pair", structuredContent={"pair": ["a", 1], "unit": "m"})
-    fake.add_tool("pair", result, outputSchema=_OF_2020)
-    await fake.wait_for("tools/list")
-    await fake.client_exited()
-    fix = "Read schemas without $schema by a validator for 2020-12."
-    _expect_a_call(fake, "JS-01", "pair", what="whose schema uses 2020-12", fix=fix)
+    fake.add_tool("pair", result, outputSchema=_WITH_2020_12)
+    await fake.exited_after("tools/list")
+    _expect_call(fake, "JS-01", "pair", "whose schema uses 2020-12")
 
 
 @scenario("JS-02")
-async def has_a_tool_with_an_unknown_dialect(fake: FakeServer) -> None:
-    """A tool whose schema is written in an unknown dialect stands among others."""
+async def lists_a_schema_in_an_unknown_dialect(fake: FakeServer) -> None:
+    """Lists a tool whose schema is in an unknown dialect among others."""
     schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
     fake.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
-    await fake.wait_for("tools/list")
-    await fake.client_exited()
+    await fake.exited_after("tools/list")
     differs = _differs(fake)
-    fake.expect(
-        "JS-02",
-        not differs,
-        f"because of one tool whose schema is in an unknown dialect, the client {differs}",
-        fix="Say which tool cannot be validated, and use the others.",
-    )
+    fake.expect("JS-02", not differs, f"with a tool whose schema is in an unknown dialect, {differs}")
 
 
 @scenario("JS-04")
-async def refers_to_the_network(fake: FakeServer) -> None:
-    """The schemas of a tool refer to an address at which somebody listens."""
-    visits: list[int] = []
+async def lists_a_schema_that_refers_to_the_network(fake: FakeServer) -> None:
+    """Lists a tool whose schemas refer to an address of this machine, and counts the connections."""
+    visits: list[asyncio.StreamWriter] = []
 
-    async def visited(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visits.append(1)
+    async def visit(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.append(writer)
         writer.close()
 
-    # Listening begins before the first wait, because the client comes after that.
+    # The socket is opened before the first await, because the client starts then.
     listening = socket.create_server(("127.0.0.1", 0))
-    try:
-        schema = {"$ref": f"http://127.0.0.1:{listening.getsockname()[1]}/schema.json"}
-        whole = {"type": "object", "properties": {"far": schema}}
-        fake.add_tool("far", text("far", structuredContent={"far": 1}), outputSchema=whole)
-        fake.healthy.tools[-1]["inputSchema"] = whole
-        server = await asyncio.start_server(visited, sock=listening)
-        try:
-            await fake.wait_for("tools/list")
-            await fake.client_exited()
-        finally:
-            server.close()
-            await server.wait_closed()
-    finally:
-        listening.close()
-    fake.expect(
-        "JS-04",
-        not visits,
-        f"the client connected {len(visits)} times to the address that a schema refers to",
-        fix="Never fetch what a $ref names, unless the user has allowed that address.",
-    )
+    schema = {"type": "object", "properties": {"far": {"$ref": f"http://127.0.0.1:{listening.getsockname()[1]}/schema.json"}}}
+    fake.add_tool("far", text("far", structuredContent={"far": 1}), inputSchema=schema, outputSchema=schema)
+    with listening:
+        async with await asyncio.start_server(visit, sock=listening):
+            await fake.exited_after("tools/list")
+    fake.expect("JS-04", not visits, f"the client connected {len(visits)} times to the address that a schema refers to")
 
 
 @scenario("JS-06")
-async def has_a_tool_with_an_endless_schema(fake: FakeServer) -> None:
-    """To validate the results of three tools would take 2 ** 40 steps, leads 2,000 schemas deep, or never comes to an end."""
+async def lists_schemas_that_take_forever(fake: FakeServer) -> None:
+    """Lists schemas that take 2 ** 40 steps to validate, that refer 2,000 levels deep, and that refer to themselves."""
     steps: dict[str, Any] = {
         f"step{number}": {"anyOf": [{"$ref": f"#/$defs/step{number + 1}"}, {"$ref": f"#/$defs/step{number + 1}"}]}
         for number in range(_STEPS)
     }
     steps[f"step{_STEPS}"] = {"type": "integer"}
-    # The depth is one of references: so many braces, one inside the other, not every parser of JSON would read.
+    # Deep by references: some JSON parsers do not accept so many nested braces.
     floors: dict[str, Any] = {f"floor{number}": {"allOf": [{"$ref": f"#/$defs/floor{number + 1}"}]} for number in range(_DEPTH)}
     floors[f"floor{_DEPTH}"] = {"type": "integer"}
     mirrors = {"mirror": {"$ref": "#/$defs/mirror"}}
     for name, first, definitions in (("endless", "step0", steps), ("deep", "floor0", floors), ("mirrored", "mirror", mirrors)):
         schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
-        fake.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
-    await fake.wait_for("tools/list")
-    await fake.client_exited()
+        fake.add_tool(name, text(name, structuredContent={"n": "not an integer"}), outputSchema=schema)
+    await fake.exited_after("tools/list")
     differs = _differs(fake)
-    fake.expect(
-        "JS-06",
-        not differs,
-        f"because of schemas that take for ever to validate by, the client {differs}",
-        fix="Bound the depth, the number of subschemas or the time of a validation, and give up there.",
-    )
+    fake.expect("JS-06", not differs, f"with schemas that take forever to validate, {differs}")
 
 
 @scenario("JS-07")
-async def has_a_tool_with_a_choosy_schema(fake: FakeServer) -> None:
-    """The arguments of a tool are an object, with oneOf, if and $ref beside; none at all are fine."""
-    fake.add_tool("choosy", text("fine"))
-    fake.healthy.tools[-1]["inputSchema"] = _CHOOSY
-    await fake.wait_for("tools/list")
-    await fake.client_exited()
-    fix = "Take every keyword of JSON Schema in an inputSchema, and pass on what you do not need."
-    _expect_a_call(fake, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", fix=fix)
+async def lists_a_schema_with_other_keywords(fake: FakeServer) -> None:
+    """Lists a tool whose inputSchema has oneOf, if and $ref beside the type, and accepts no arguments."""
+    fake.add_tool("choosy", text("fine"), inputSchema=_WITH_KEYWORDS)
+    await fake.exited_after("tools/list")
+    _expect_call(fake, "JS-07", "choosy", "whose inputSchema has oneOf, if and $ref")
