@@ -113,7 +113,8 @@ def test_the_table_can_be_listed(capsys):
 
 
 def test_a_manually_started_host_is_reported_after_it_disconnects():
-    words = [sys.executable, "-m", "twopipes", "check", "--client", "--print", "sends-a-request-in-a-modern-revision", "--only", "FR-10"]
+    name = "sends-a-request-in-a-modern-revision"
+    words = [sys.executable, "-m", "twopipes", "check", "--client", "--print", name, "--only", "FR-10"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as checking:
         shown = next(line for line in checking.stderr if "twopipes._tools.check.relay_process" in line)
         entry = json.loads(next(line for line in checking.stderr if "mcpServers" in line))["mcpServers"]["twopipes-check"]

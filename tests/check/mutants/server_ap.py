@@ -6,12 +6,12 @@ from check.raw_tasks import task_server
 
 @wire_mutant("AP-01")
 def refuses_unknown_extensions(wire: Wire):
-    wire.to_subject = lambda line: line.replace(b'"server/discover"', b'"oops"') + b"\n" if b"never-heard-of" in line else None
+    wire.to_subject = lambda line: line.replace(b'"server/discover"', b'"oops"') + b"\n" if b"com.example/unknown" in line else None
 
 
 @wire_mutant("AP-01")
 def lists_nothing_for_unknown_extensions(wire: Wire):
-    wire.to_subject = lambda line: line.replace(b'"tools/list"', b'"oops"') + b"\n" if b"never-heard-of" in line else None
+    wire.to_subject = lambda line: line.replace(b'"tools/list"', b'"oops"') + b"\n" if b"com.example/unknown" in line else None
 
 
 @wire_mutant("AP-02")

@@ -243,7 +243,7 @@ def refuses_unknown_members(wire: Wire):
 
 @wire_mutant("JR-19")
 def is_stunned_by_a_stray_answer(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: b'"nobody-asked"' in line)
+    wire.to_subject = deaf_after(lambda line: b'"never-sent"' in line)
 
 
 @wire_mutant("JR-20")

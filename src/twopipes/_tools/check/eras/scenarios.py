@@ -95,8 +95,7 @@ async def rejects_the_version_of_the_probe(fake: FakeServer) -> None:
 @scenario("DE-07")
 async def fails_a_call(fake: FakeServer) -> None:
     """Rejects calls with -32601, after the era of the server was detected."""
-    fake.on["tools/call"] = lambda _message: Fault(-32601, "method not found")
-    failed = await fake.exited_after("tools/call")
+    failed = await fake.exited_after("tools/call", lambda _message: Fault(-32601, "not available today"))
     handshake = fake.first("initialize", after=failed)
     fake.forbid("DE-07", handshake, "a call to a modern server failed with -32601, and the client sent initialize")
 
@@ -205,7 +204,7 @@ async def answers_the_probe_too_late(fake: FakeServer) -> None:
         probes = [each for each in message.connection.received_lines if each.method == _PROBE]
         if probes and not late:
             late.append(message)
-            fake.reply(probes[0], Fault(-32601, "method not found"))
+            fake.reply(probes[0], Fault(-32601, "not available today"))
 
     fake.on["tools/list"] = answer_the_probe
     probe = await _probe_of(fake)
