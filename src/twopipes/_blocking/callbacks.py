@@ -180,15 +180,27 @@ async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any
     answer: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
+    def settle(outcome: Any, error: BaseException | None) -> None:
+        slots.release()
+        if answer.done():
+            return  # it was cancelled
+        if error is None:
+            answer.set_result(outcome)
+        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+            answer.set_exception(error)
+        else:  # a future rejects it, or it would end the loop
+            wrapped = RuntimeError(f"the callback raised {error!r}")
+            wrapped.__cause__ = error
+            answer.set_exception(wrapped)
+
     def work() -> None:
-        settle: Callable[[Any], None] = answer.set_result
+        outcome = failure = None
         try:
             outcome = context.run(function, *arguments)
         except BaseException as error:
-            settle, outcome = answer.set_exception, _as_exception(error)
+            failure = error
         with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(_settle, answer, settle, outcome)
-            loop.call_soon_threadsafe(slots.release)
+            loop.call_soon_threadsafe(settle, outcome, failure)
 
     try:
         threading.Thread(target=work, name="twopipes question", daemon=True).start()
@@ -196,17 +208,3 @@ async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any
         slots.release()
         raise
     return await answer
-
-
-def _as_exception(error: BaseException) -> Exception:
-    """Wrap errors that a future rejects, or that would end the loop."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        return error
-    wrapped = RuntimeError(f"the callback raised {error!r}")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-def _settle(answer: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
-    if not answer.done():
-        settle(outcome)
