@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from twopipes._channels.address import SCHEMES, TcpAddress, UnixAddress, parse_address
 from twopipes._channels.base import Channel
-from twopipes._channels.memory import memory_pair
-from twopipes._channels.sockets import connect_tcp, connect_unix
 from twopipes._process.child import Child, ProcessObserver
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
@@ -81,6 +79,8 @@ class SocketTarget(Target):
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Connect to the socket."""
+        from twopipes._channels.sockets import connect_tcp, connect_unix  # noqa: PLC0415 - clients of commands need no sockets
+
         if isinstance(self.address, UnixAddress):
             return Endpoint(await connect_unix(self.address.path))
         return Endpoint(await connect_tcp(self.address.host, self.address.port))
@@ -103,6 +103,8 @@ class MemoryTarget(Target):
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Start to serve a new connection."""
+        from twopipes._channels.memory import memory_pair  # noqa: PLC0415 - clients of commands do not need it
+
         here, there = memory_pair()
         serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
         return Endpoint(here, serving=serving)
