@@ -45,7 +45,7 @@ twopipes check [options] -- CMD...
        twopipes check --list [--format json|markdown] | --explain ID"""
 _DESCRIPTION = """\
 Checks a server or a client against the rules of the specification, in every
-revision that it speaks.
+revision that it supports.
 
 Starts the server several times and sends valid and invalid requests. Calls only
 tools that declare readOnlyHint, or that you name with --allow-tool or --call.
@@ -102,7 +102,7 @@ def _parser() -> parsing.CommandParser:
     parser = parsing.CommandParser("check", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
     what = parser.add_argument_group("what to check", "A server by its command after --, or one of:")
     parsing.add_socket_options(what)
-    what.add_argument("--client", action="store_true", help="a client; {server} in its command stands for the fake server")
+    what.add_argument("--client", action="store_true", help="a client; {server} in its command is replaced by the fake server")
     text = "with --client: show the command of a fake server, to configure in a host"
     what.add_argument("--print", metavar="SCENARIO", help=text)
     text = "a trace: only what it shows of the server (or, with --client, the client)"
@@ -119,7 +119,7 @@ def _parser() -> parsing.CommandParser:
     parsing.add_start_options(parser)
     limits = parser.add_argument_group("time limits")
     parsing.add_timeout_option(limits, "default 10, and 20 for the first")
-    text = "the request timeout of the client, if it has one; needed to tell a slow client from one that hangs"
+    text = "the request timeout of the client, if it has one; needed to distinguish a slow client from one that hangs"
     limits.add_argument("--gives-up-after", metavar="SECONDS", type=parsing.positive_duration, help=text)
     report = parser.add_argument_group("report")
     parsing.add_format_option(report, FORMATS, help="text (default), json, junit for CI, or markdown")

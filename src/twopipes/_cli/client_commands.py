@@ -63,8 +63,8 @@ def call(arguments: Sequence[str]) -> int:
     parser = _parser(
         "call",
         usage="TOOL [KEY=VALUE ...] [--json JSON]",
-        description="Calls a tool and shows its result. Values are converted by the schema of the\n"
-        "tool; `twopipes list tools TOOL` shows it.",
+        description="Calls a tool and shows its result. Values are converted according to the schema\n"
+        "of the tool; `twopipes list tools TOOL` shows it.",
         examples=[
             "twopipes call add a=1 b=2 -- python server.py",
             "twopipes call search query='two words' tags=a tags=b -- python server.py",

@@ -31,7 +31,7 @@ Finds out why a server does not connect.
 Starts the server several times, one process after another, as a host does:
 without a shell and with a minimal environment. Reports how the command is
 found, how long each step takes, what the server writes to stdout that is not a
-message, which revisions of the protocol it speaks, what it offers, how it
+message, which revisions of the protocol it supports, what it offers, how it
 exits, and which processes it leaves behind. For every problem, shows a likely
 cause and a fix. No tool is called.
 """

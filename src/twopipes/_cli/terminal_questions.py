@@ -160,7 +160,7 @@ class TerminalPrompter:
                 self._say((f"    {visible(str(error))}", "red"))
 
     async def _agrees(self, fields: Sequence[Field], content: Mapping[str, Any]) -> bool:
-        """Return whether the user wants to send the form; otherwise it is asked again."""
+        """Return whether the user agrees to send the form; otherwise it is asked again."""
         if len(fields) > 1:
             values = [f"{field.title} = {field.shown(content[field.name])}" for field in fields if field.name in content]
             self._say("  ", (visible(", ".join(values)) or "no values", "bold"))

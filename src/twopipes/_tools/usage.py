@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UsageError(Exception):
-    """A mistake that the user can fix. The message says how, on one line."""
+    """A mistake that the user can fix. The message explains how, on one line."""
 
 
 class HelpShown(Exception):

@@ -15,15 +15,15 @@ from twopipes._tools.doctor.codes import CODES, Diagnosis
 from twopipes._tools.doctor.observations import Attempt, Listed, Purpose, Reply, Resolution
 from twopipes._tools.terminal import Styled, Terminal, visible
 
-Mark = Literal["good", "bad", "so-so", "plain"]
+Mark = Literal["good", "bad", "warning", "plain"]
 
 _MARKS: Final[dict[Mark, tuple[str, str, str]]] = {
     "good": ("✓", "ok", "green"),
     "bad": ("✗", "!!", "bold red"),
-    "so-so": ("!", " !", "yellow"),
+    "warning": ("!", " !", "yellow"),
     "plain": ("·", " -", "dim"),
 }
-_SEVERITIES: Final[dict[str, Mark]] = {"error": "bad", "warning": "so-so", "note": "plain"}
+_SEVERITIES: Final[dict[str, Mark]] = {"error": "bad", "warning": "warning", "note": "plain"}
 _LABEL: Final = 14
 _SHOWN_LINES: Final = 4
 _SHOWN_NAMES: Final = 8
@@ -56,7 +56,7 @@ def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
             folder = resolution.found.rpartition("/")[0]
             place = resolution.searched.index(folder) + 1 if folder in resolution.searched else 0
             text = f"{name} is {text}" + (f", in folder {place} of {len(resolution.searched)} of its PATH" if place else "")
-        yield Step("good" if resolution.is_program else "so-so", "command", text)
+        yield Step("good" if resolution.is_program else "warning", "command", text)
         if resolution.links:
             yield Step("plain", "", "a link to " + ", to ".join(resolution.links))
         if resolution.shebang is not None:
@@ -121,7 +121,7 @@ def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Iterator[Step]:
     if late and attempt.ending is not None:
         number += ", written after " + {"eof": "the end of input", "SIGTERM": "SIGTERM"}[attempt.ending.asked_by]
     lines = tuple(dict.fromkeys(stray.text for stray in attempt.strays[:_SHOWN_LINES]))
-    yield Step("so-so" if late else "bad", "stdout", f"{number}:", lines, only_if_new)
+    yield Step("warning" if late else "bad", "stdout", f"{number}:", lines, only_if_new)
 
 
 def _opening(attempt: Attempt, label: str) -> Step:
@@ -148,9 +148,9 @@ def _opening(attempt: Attempt, label: str) -> Step:
         case "gone":
             how = attempt.exit.text if attempt.exit is not None else "its output ended"
             lived = "" if attempt.lived is None else f" after {_seconds(attempt.lived)}"
-            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: it exited without a response{lived}: {how}")
+            return Step("warning" if label == "stateless" else "bad", label, f"{asked}: it exited without a response{lived}: {how}")
         case _:
-            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: no response")
+            return Step("warning" if label == "stateless" else "bad", label, f"{asked}: no response")
 
 
 def _list_steps(attempt: Attempt) -> Iterator[Step]:
@@ -169,7 +169,7 @@ def _list_steps(attempt: Attempt) -> Iterator[Step]:
             more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
             shown = f": {', '.join(names[:_SHOWN_NAMES])}{more}" if names else ""
             is_good = label != "tools" or not listed.faults
-            yield Step("good" if is_good else "so-so", label, f"{len(names)}{shown}")
+            yield Step("good" if is_good else "warning", label, f"{len(names)}{shown}")
         elif (reply := asked.get(method)) is not None:
             yield _failed(label, reply, attempt)
     if attempt.listed is not None and not any(method.endswith("/list") for method in asked):
@@ -201,14 +201,14 @@ def _ending_steps(attempt: Attempt, label: str) -> Iterator[Step]:
     if ending is None:
         return
     if ending.took is None:
-        yield Step("so-so", label, f"still running; ended by {ending.ended_by}")
+        yield Step("warning", label, f"still running; ended by {ending.ended_by}")
     elif attempt.exit is None:
         how = "" if ending.exit is None else f" ({ending.exit.text})"
         yield Step("good", label, f"exited after {_seconds(ending.took)}{how}")
     if ending.left_behind:
         lines = tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_SHOWN_LINES])
         number = "1 process" if len(ending.left_behind) == 1 else f"{len(ending.left_behind)} processes"
-        yield Step("so-so", "left behind", f"{number}, stopped by the doctor:", lines)
+        yield Step("warning", "left behind", f"{number}, stopped by the doctor:", lines)
 
 
 def _memory(attempt: Attempt) -> Iterator[Step]:

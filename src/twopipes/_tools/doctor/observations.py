@@ -1,4 +1,4 @@
-"""Facts observed about a server. :mod:`.diagnose` interprets them. Field names are part of ``--output json``."""
+"""Facts observed about a server. :mod:`.diagnose` interprets them. Field names are part of ``--format json``."""
 
 from __future__ import annotations
 
