@@ -93,10 +93,7 @@ def read(arguments: Sequence[str]) -> int:
         "read",
         usage="URI",
         description="Reads a resource. Writes its text unchanged, and its bytes too if stdout is not\na terminal.",
-        examples=[
-            "twopipes read note://first -- python server.py",
-            "twopipes read image://pixel -- python server.py > pixel.png",
-        ],
+        examples=["twopipes read note://first -- python server.py", "twopipes read image://pixel -- python server.py > pixel.png"],
         input_options=True,
     )
     parser.add_argument("uri", metavar="URI", help="the URI of the resource; see twopipes list resources")

@@ -27,18 +27,7 @@ from twopipes._error_text import output_excerpt
 from twopipes._tools.exit_codes import FAILED, NO_RESPONSE, UNREACHABLE
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
-from twopipes.errors import (
-    ChannelBroken,
-    ConnectionLost,
-    LocalProtocolError,
-    McpError,
-    OpeningFailed,
-    RemoteProtocolError,
-    RequestTimedOut,
-    ServerExited,
-    StartFailed,
-    TwopipesError,
-)
+from twopipes.errors import LocalProtocolError, McpError, OpeningFailed, ServerExited, StartFailed, TwopipesError
 from twopipes.settings import RestartPolicy, Timeouts
 
 _HOW_TO_DECLARE = {
@@ -82,7 +71,10 @@ class Conversation:
             if isinstance(error, TwopipesError) or self._timeout is None or not self._timeout.expired():
                 raise
             waited = asyncio.get_running_loop().time() - began
-            raise _NoResponse(self.seconds or 0.0, waited) from None
+            raise TwopipesError(
+                f"no response from the server for {self.seconds:g} s; the request was cancelled after {waited:.3g} s. "
+                "To wait longer, use --timeout SECONDS"
+            ) from None
         finally:
             self._timeout = None
             self.reporter.done()
@@ -127,21 +119,6 @@ class Conversation:
             self._timeout.reschedule(None if self._open_questions else now + self.seconds)
 
 
-class _NoResponse(TwopipesError):
-    """The server sent no response and no progress within the timeout."""
-
-    def __init__(self, seconds: float, waited: float) -> None:
-        super().__init__(seconds, waited)
-        self.seconds = seconds
-        self.waited = waited
-
-    def __str__(self) -> str:
-        return (
-            f"no response from the server for {self.seconds:g} s; the request was cancelled after {self.waited:.3g} s. "
-            "To wait longer, use --timeout SECONDS"
-        )
-
-
 def run_client_command(options: argparse.Namespace, command: Sequence[str] | None, body: Body, *, name: str = "") -> int:
     """Connect to the server that the options name, run the body, and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -153,19 +130,14 @@ def run_client_command(options: argparse.Namespace, command: Sequence[str] | Non
     target = observed_target(server.target, conversation.raw_results) if conversation.wants_json else server.target
     settings = {**connect_options(options), **_callbacks(options, conversation)}
 
-    async def work() -> int:
-        return await _run(lambda: connect(target, **settings), conversation, body)
-
     def on_interrupt(number: int) -> None:
         reporter.done()
         if reporter.terminal.is_terminal:
             sys.stderr.write("\n")  # after the ^C that the terminal shows
-        if number == 1:
-            reporter.say(("Interrupted: cancelling the request and stopping the server. Press Ctrl-C again to kill it.", "yellow"))
-        else:
-            reporter.say(("Killing the server.", "yellow"))
+        first = "Interrupted: cancelling the request and stopping the server. Press Ctrl-C again to kill it."
+        reporter.say((first if number == 1 else "Killing the server.", "yellow"))
 
-    return run_interruptibly(work, on_interrupt=on_interrupt)
+    return run_interruptibly(lambda: _run(lambda: connect(target, **settings), conversation, body), on_interrupt=on_interrupt)
 
 
 async def _run(connecting: Callable[[], Any], conversation: Conversation, body: Body) -> int:
@@ -195,17 +167,10 @@ async def _run(connecting: Callable[[], Any], conversation: Conversation, body: 
 
 def exit_code_for(error: TwopipesError, *, connected: bool) -> int:
     """Return the exit code for an error."""
-    match error:
-        case StartFailed() | OpeningFailed():
-            return UNREACHABLE
-        case ServerExited() if error.phase != "serving":
-            return UNREACHABLE
-        case ServerExited() | ConnectionLost() | RequestTimedOut() | ChannelBroken() | RemoteProtocolError() | _NoResponse():
-            return NO_RESPONSE if connected else UNREACHABLE
-        case McpError():
-            return FAILED
-        case _:
-            return NO_RESPONSE
+    if isinstance(error, McpError):
+        return FAILED
+    is_opening = isinstance(error, StartFailed | OpeningFailed) or (isinstance(error, ServerExited) and error.phase != "serving")
+    return UNREACHABLE if is_opening or not connected else NO_RESPONSE
 
 
 def _show_needs(error: McpError, reporter: Reporter) -> None:
@@ -237,13 +202,8 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
     if options.sample == "-" and not is_interactive:
         raise UsageError("--sample - needs a terminal; write --sample TEXT")
 
-    def prompt(sign: str) -> None:
-        sys.stderr.write(sign)
-        sys.stderr.flush()
-
     questioner = TerminalPrompter(
-        reporter.terminal.say,
-        prompt,
+        reporter.terminal,
         Keyboard() if is_interactive else None,
         answers=answers,
         attention=conversation.attention,

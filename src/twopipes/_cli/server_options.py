@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from twopipes._cli.command_parser import (
-    add_config_options,
-    add_socket_options,
-    add_start_options,
-    add_timeout_option,
-    duration,
-)
+from twopipes._cli.command_parser import add_config_options, add_socket_options, add_start_options, add_timeout_option, duration
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
 from twopipes._tools.install.hosts import command_of, read_entries
@@ -26,12 +20,7 @@ from twopipes.settings import Timeouts
 # Seconds for the response to server/discover. A longer --timeout does not extend it.
 _PROBE = Timeouts().probe or 5.0
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
-_OPTIONS = {
-    "connect": "--timeout {value}",
-    "request": "--timeout {value}",
-    "cwd": "--cwd FOLDER",
-    "path": "--env PATH=FOLDERS",
-}
+_OPTIONS = {"connect": "--timeout {value}", "request": "--timeout {value}", "cwd": "--cwd FOLDER", "path": "--env PATH=FOLDERS"}
 
 
 class ServerTarget(NamedTuple):

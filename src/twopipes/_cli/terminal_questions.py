@@ -14,7 +14,7 @@ from twopipes._cli.arguments import InvalidValue, Pair
 from twopipes._cli.form_fields import Field, fields_of
 from twopipes._client.input_handlers import Elicitation, Sampling
 from twopipes._protocol.types import ElicitResult, Implementation
-from twopipes._tools.terminal import visible
+from twopipes._tools.terminal import Terminal, visible
 from twopipes.errors import UserRefused
 
 if sys.platform != "win32":
@@ -39,8 +39,7 @@ class TerminalPrompter:
 
     def __init__(
         self,
-        say: Callable[..., object],
-        prompt: Callable[[str], object],
+        terminal: Terminal,
         keyboard: Keyboard | None,
         *,
         answers: Mapping[str, Pair],
@@ -48,8 +47,8 @@ class TerminalPrompter:
         sample: str | None = None,
         quiet: bool = False,
     ) -> None:
-        self._say = say
-        self._prompt = prompt
+        self._terminal = terminal
+        self._say = terminal.say
         self._keyboard = keyboard
         self._answers = answers
         self._attention = attention
@@ -103,7 +102,11 @@ class TerminalPrompter:
         while True:
             content = {field.name: await self._field(field) for field in fields}
             content = {name: value for name, value in content.items() if value is not None}
-            if self._is_settled(fields, content) or await self._agrees(fields, content):
+            # No confirmation if the user has seen everything, or if there is no user.
+            is_settled = (
+                self._keyboard is None or (len(fields) == 1 and content) or all(each.name in self._answers for each in fields)
+            )
+            if (fields and is_settled) or await self._agrees(fields, content):
                 return ElicitResult("accept", content)
 
     def _answered_beforehand(self, fields: Sequence[Field]) -> dict[str, Any] | None:
@@ -120,14 +123,6 @@ class TerminalPrompter:
             if value is not None:
                 content[field.name] = value
         return content if fields else None
-
-    def _is_settled(self, fields: Sequence[Field], content: Mapping[str, Any]) -> bool:
-        """Return whether no confirmation is needed: the user has seen everything, or there is no user."""
-        if not fields:
-            return False
-        return (
-            self._keyboard is None or (len(fields) == 1 and bool(content)) or all(field.name in self._answers for field in fields)
-        )
 
     async def _field(self, field: Field) -> Any:
         pair = self._answers.get(field.name)
@@ -196,7 +191,8 @@ class TerminalPrompter:
     async def _line(self) -> str:
         if self._keyboard is None:
             raise _NoAnswer("cancel")
-        self._prompt("  > ")
+        self._terminal.stream.write("  > ")
+        self._terminal.flush()
         line = await self._keyboard.line()
         if line is None:
             self._say("")

@@ -53,11 +53,7 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
         CANNOT_EXECUTE: "the server's command cannot be executed",
         NOT_FOUND: "the server's command was not found",
     },
-    "view": {
-        OK: "the trace was shown, or Ctrl-C ended --follow",
-        USAGE: "usage error, or the trace cannot be read",
-        **_CTRL_C,
-    },
+    "view": {OK: "the trace was shown, or Ctrl-C ended --follow", USAGE: "usage error, or the trace cannot be read", **_CTRL_C},
     "replay": {
         OK: "all responses are the same",
         FAILED: "something differs, or the server exited or stopped responding",

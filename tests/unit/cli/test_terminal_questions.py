@@ -1,6 +1,7 @@
 """Questions of a server at the terminal: forms, consent to visit a URL, and sampling."""
 
 import asyncio
+import io
 import os
 from contextlib import nullcontext
 
@@ -10,6 +11,7 @@ from twopipes._cli.arguments import InvalidValue, read_pair
 from twopipes._cli.form_fields import Field
 from twopipes._cli.terminal_questions import Keyboard, TerminalPrompter
 from twopipes._protocol.types import CreateMessageParams, ElicitParams, ElicitResult, Implementation, SamplingMessage, TextContent
+from twopipes._tools.terminal import Terminal
 from twopipes.errors import UserRefused
 from twopipes.types import Elicitation, Sampling
 
@@ -39,21 +41,19 @@ class Typist:
         return self.lines.pop(0)
 
 
-class Screen:
+class Screen(Terminal):
     def __init__(self):
-        self.text = ""
+        super().__init__(io.StringIO())
 
-    def say(self, *pieces):
-        self.text += "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces) + "\n"
-
-    def prompt(self, sign):
-        self.text += sign
+    @property
+    def text(self):
+        return self.stream.getvalue()
 
 
 def questioner(keyboard, screen=None, answers=(), **options):
     screen = screen or Screen()
     pairs = {pair.key: pair for pair in map(read_pair, answers)}
-    return TerminalPrompter(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
+    return TerminalPrompter(screen, keyboard, answers=pairs, attention=nullcontext, **options)
 
 
 def asked(*lines, form=FORM, answers=(), message="Who are you?", screen=None, attended=True, **options):

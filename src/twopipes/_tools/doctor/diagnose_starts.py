@@ -80,7 +80,7 @@ _CAUSES_OF_NODE: Final[dict[str, tuple[str, str]]] = {
     "module-not-found": (
         "Node does not find the package or file {about}",
         "run `npm install` in the folder of the server, and build it if it is written in TypeScript",
-    ),
+    )
 }
 
 

@@ -176,12 +176,7 @@ class Examination:
     # One process
 
     async def _try(
-        self,
-        purpose: Purpose,
-        revision: str,
-        *,
-        ending: Literal["eof", "SIGTERM"] = "eof",
-        extra: dict[str, str] | None = None,
+        self, purpose: Purpose, revision: str, *, ending: Literal["eof", "SIGTERM"] = "eof", extra: dict[str, str] | None = None
     ) -> Attempt | None:
         if asyncio.get_running_loop().time() >= self._deadline:
             self._skipped.append(f"{purpose} {revision}")

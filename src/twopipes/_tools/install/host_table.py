@@ -293,10 +293,5 @@ HOSTS: dict[str, Host] = {
         next_step="Start a new goose session.",
     ),
     # The form that most other hosts understand, in a file named by --config.
-    "generic": Host(
-        title="any host with mcpServers",
-        user=None,
-        project=None,
-        next_step="Restart the host.",
-    ),
+    "generic": Host(title="any host with mcpServers", user=None, project=None, next_step="Restart the host."),
 }
