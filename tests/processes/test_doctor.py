@@ -18,7 +18,7 @@ from processes.launching import ENVIRONMENT, EXAMPLES, NET
 from twopipes._process.command import ServerCommand
 from twopipes._tools.doctor.codes import CODES
 from twopipes._tools.doctor.diagnose import diagnose
-from twopipes._tools.doctor.display import steps_of_attempt, table_of_codes
+from twopipes._tools.doctor.display import steps_of_attempt
 from twopipes._tools.doctor.examination import DoctorTimeouts, Examination
 
 BROKEN = Path(__file__).parent / "broken_servers"
@@ -398,6 +398,11 @@ def test_at_a_terminal_the_steps_have_marks_and_colours():
 
 
 # The documentation
+
+
+def table_of_codes():
+    rows = [f"| `{name}` | {code.severity} | {code.means} | {', '.join(code.rules)} |" for name, code in CODES.items()]
+    return "\n".join(["| code | severity | means | rules |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def test_the_guide_has_every_code():

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from twopipes._protocol.revisions import LATEST_LEGACY
 from twopipes._tools.doctor.clues import relevant_lines
-from twopipes._tools.doctor.codes import CODES, Diagnosis
+from twopipes._tools.doctor.codes import Diagnosis
 from twopipes._tools.doctor.observations import Attempt, Listed, Purpose, Reply, Resolution
 from twopipes._tools.terminal import Styled, Terminal, visible
 
@@ -357,9 +357,3 @@ class TerminalReport:
             text = visible(line.rstrip())[:_MAX_QUOTE]
             for number, part in enumerate(textwrap.wrap(text, width, drop_whitespace=False, break_on_hyphens=False) or [""]):
                 self._terminal.say(" " * indent, (": " if number else "| ", "dim"), part.rstrip())
-
-
-def table_of_codes() -> str:
-    """Return a Markdown table of all diagnoses, for the documentation."""
-    rows = [f"| `{name}` | {code.severity} | {code.means} | {', '.join(code.rules)} |" for name, code in CODES.items()]
-    return "\n".join(["| code | severity | means | rules |", "|---|---|---|---|", *rows]) + "\n"
