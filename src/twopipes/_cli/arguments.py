@@ -147,20 +147,16 @@ def typed(text: str, schema: Any, root: Mapping[str, Any] | None = None) -> Any:
     """Convert a text to the type in its schema."""
     root = root or {}
     schema = resolved(schema, root)
-    if not isinstance(schema, Mapping):
-        return _without_schema(text)
-    if "const" in schema:
-        return _choice(text, [schema["const"]])
-    if isinstance(choices := schema.get("enum"), list):
-        return _choice(text, choices)
-    if options := _options(schema):
-        return _convert_to_any(text, options, root)
-    kinds = _kinds(schema)
-    if not kinds:
-        return _without_schema(text)
-    if len(kinds) > 1:
-        return _convert_to_any(text, [{**schema, "type": kind} for kind in kinds], root)
-    return _convert(text, kinds[0], schema, root)
+    if isinstance(schema, Mapping):
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
+        if isinstance(choices, list):
+            return _choice(text, choices)
+        kinds = _kinds(schema)
+        if options := _options(schema) or [{**schema, "type": kind} for kind in kinds if len(kinds) > 1]:
+            return _convert_to_any(text, options, root)
+        if kinds:
+            return _convert(text, kinds[0], schema, root)
+    return _without_schema(text)
 
 
 def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: str) -> Any:
@@ -171,9 +167,8 @@ def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: s
         why = str(error) if isinstance(error, InvalidValue) else "its schema is endless"
         note = own.get("description") if isinstance(own, Mapping) else None
         note = f" ({' '.join(note.split())})" if isinstance(note, str) else ""
-        raise UsageError(
-            f"{where}: {why}{' Expected' if why.endswith('?') else '; expected'}: {describe(own, root)}{note}"
-        ) from None
+        expected = " Expected" if why.endswith("?") else "; expected"
+        raise UsageError(f"{where}: {why}{expected}: {describe(own, root)}{note}") from None
 
 
 def _list(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any]) -> list[Any]:
@@ -209,19 +204,19 @@ def _convert(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str,
     match kind:
         case "string":
             return text
-        case "integer" | "number" if _INTEGER.fullmatch(text):
+        case "integer" | "number" if (_INTEGER if kind == "integer" else _NUMBER).fullmatch(text):
             return json_value(text)  # limits the number of digits
-        case "number" if _NUMBER.fullmatch(text):
-            return json_value(text)
         case "boolean" if text.casefold() in _BOOLEANS:
             return _BOOLEANS[text.casefold()]
         case "null" if text == "null":
             return None
-        case "array":
-            # A single item is a list of one, unless it looks like a JSON array.
-            return _json_of_type(text, list) if text.lstrip().startswith("[") else [typed(text, _item(schema, 0), root)]
-        case "object":
-            return _json_of_type(text, dict)
+        case "array" if not text.lstrip().startswith("["):
+            return [typed(text, _item(schema, 0), root)]  # a single item is a list of one
+        case "array" | "object":
+            found = json_value(text)
+            if not isinstance(found, list if kind == "array" else dict):
+                raise InvalidValue(f"{text!r} is not a JSON {kind}")
+            return found
         case "integer" | "number" | "boolean" | "null":
             raise InvalidValue(f"{text!r} is not {_ARTICLES[kind]}")
         case _:
@@ -270,13 +265,6 @@ def _without_schema(text: str) -> Any:
         return text
 
 
-def _json_of_type(text: str, kind: type) -> Any:
-    found = json_value(text)
-    if not isinstance(found, kind):
-        raise InvalidValue(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
-    return found
-
-
 def json_value(text: str) -> Any:
     """Parse JSON, without NaN and numbers that are too large for a float. Raises ``InvalidValue``."""
     try:
@@ -309,10 +297,8 @@ def _describe_type(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]
         return f"[{', '.join(shown + more)}]"
     if kind == "object" and 0 < len(members := properties_of(schema)) <= _MAX_MEMBERS:
         required = schema.get("required", [])
-        shown = [
-            f"{name}{'' if name in required else '?'}: {describe(each, root, depth=depth + 1)}" for name, each in members.items()
-        ]
-        return f"{{{', '.join(shown)}}}"
+        shown = {name if name in required else f"{name}?": describe(each, root, depth=depth + 1) for name, each in members.items()}
+        return f"{{{', '.join(f'{name}: {text}' for name, text in shown.items())}}}"
     if kind == "string" and isinstance(schema.get("format"), str):
         return f"string ({schema['format']})"
     if kind in {"integer", "number"}:

@@ -57,20 +57,14 @@ class Field:
     @property
     def hint(self) -> str:
         """Which values are accepted, in a few words."""
-        words = [self._kind()]
-        if self.has_default:
-            words.append(f"Enter for {self.shown(self.default)}")
-        elif not self.is_required:
-            words.append("Enter to skip")
-        return "; ".join(filter(None, words))
+        skip = f"Enter for {self.shown(self.default)}" if self.has_default else "" if self.is_required else "Enter to skip"
+        return "; ".join(filter(None, [self._kind(), skip]))
 
     def lines(self) -> list[str]:
         """Return the choices as lines."""
-        return [
-            f"{f'{number}. ' if self.is_numbered else ''}{choice.title}"
-            + (f" ({choice.value})" if choice.title != choice.value and not self.is_numbered else "")
-            for number, choice in enumerate(self.choices, 1)
-        ]
+        if self.is_numbered:
+            return [f"{number}. {choice.title}" for number, choice in enumerate(self.choices, 1)]
+        return [title if title == value else f"{title} ({value})" for value, title in self.choices]
 
     def read(self, text: str) -> Any:
         """Convert the line that the user typed; ``None`` if the field is skipped."""
@@ -134,9 +128,8 @@ class Field:
         return "" if kind == "string" else kind
 
     def _choice(self, text: str) -> str:
-        for choice in self.choices:
-            if text == choice.value:
-                return choice.value
+        if any(text == choice.value for choice in self.choices):
+            return text
         if self.is_numbered and text.isdigit() and 0 < int(text) <= len(self.choices):
             return self.choices[int(text) - 1].value
         fitting = [choice.value for choice in self.choices if text.casefold() in {choice.value.casefold(), choice.title.casefold()}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,28 +28,19 @@ _EXAMPLES = [
 
 def new(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(list(arguments))
-    project = _project(options)
-    files = files_of(project)
-    write_project(project, files, needs_new_folder=not options.here and options.path is None)
-    _show_next_steps(project, files)
-    return OK
-
-
-def _parser() -> CommandParser:
     parser = CommandParser("new", usage="twopipes new NAME [PATH | --here]", description=_DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("name", metavar="NAME", help="the name of the project")
     parser.add_argument("path", metavar="PATH", nargs="?", help="the folder of the project (default: a new one called NAME)")
     parser.add_argument("--here", action="store_true", help="use the current folder")
-    return parser
-
-
-def _project(options: Namespace) -> Project:
+    options = parser.parse_args(list(arguments))
     if options.here and options.path is not None:
         raise UsageError("PATH and --here exclude each other; give one of them")
-    package = package_of(options.name)
     folder = Path() if options.here else Path(options.path or options.name).expanduser()
-    return Project(options.name, package, folder)
+    project = Project(options.name, package_of(options.name), folder)
+    files = files_of(project)
+    write_project(project, files, needs_new_folder=not options.here and options.path is None)
+    _show_next_steps(project, files)
+    return OK
 
 
 def _show_next_steps(project: Project, files: dict[str, str]) -> None:

@@ -147,8 +147,7 @@ def _show(terminal: Terminal, report: Report, end: ReplayEnd, description: str) 
         _show_finding(terminal, finding)
     if report.is_cut_short:
         terminal.say((f"{visible(description)}: {visible(end.reason)}", "bold red"))
-        left = report.requests - report.sent
-        if left:
+        if left := report.requests - report.sent:
             terminal.say(f"  {_count(left, 'recorded request')} could not be sent")
         if end.stderr:
             terminal.say("  the last lines of its stderr:")
@@ -157,11 +156,8 @@ def _show(terminal: Terminal, report: Report, end: ReplayEnd, description: str) 
         terminal.say()
     sent = f"{report.sent} of {_count(report.requests, 'request')} sent"
     same = f"{report.same} of {_count(report.answers, 'response')} the same"
-    if report.is_same:
-        terminal.say((f"No difference: {sent}, {same}.", "green"))
-    else:
-        found = len(report.findings)
-        terminal.say((f"{_count(found, 'difference') if found else 'Incomplete'}: {sent}, {same}.", "red"))
+    verdict = "No difference" if report.is_same else _count(len(report.findings), "difference") if report.findings else "Incomplete"
+    terminal.say((f"{verdict}: {sent}, {same}.", "green" if report.is_same else "red"))
     terminal.flush()
 
 

@@ -21,7 +21,6 @@ if sys.platform != "win32":
     import termios
 
 DECLINE, CANCEL = ":decline", ":cancel"
-_HOW_TO_LEAVE = f"{DECLINE} to decline, {CANCEL} or Ctrl-D to cancel"
 
 
 class _NoAnswer(Exception):
@@ -88,8 +87,9 @@ class TerminalPrompter:
                 try:
                     return await ask(question)
                 except _NoAnswer as no_answer:
-                    self._say((f"  {'Declined' if no_answer.action == 'decline' else 'Cancelled'}.", "yellow"))
-                    return question.decline() if no_answer.action == "decline" else question.cancel()
+                    declined = no_answer.action == "decline"
+                    self._say(("  Declined." if declined else "  Cancelled.", "yellow"))
+                    return question.decline() if declined else question.cancel()
 
     async def _form(self, question: Elicitation) -> ElicitResult:
         fields = fields_of(question.schema)
@@ -97,7 +97,7 @@ class TerminalPrompter:
             return ElicitResult("accept", known)
         self._show_question(question.server, "asks", question.message)
         if self._keyboard is not None:
-            self._say((f"  {_HOW_TO_LEAVE}.", "dim"))
+            self._say((f"  {DECLINE} to decline, {CANCEL} or Ctrl-D to cancel.", "dim"))
             self._keyboard.discard()
         while True:
             content = {field.name: await self._field(field) for field in fields}
@@ -142,10 +142,8 @@ class TerminalPrompter:
                 self._say((f"  {visible(field.title)} is required; use {visible(wanted)}", "red"))
                 raise _NoAnswer("cancel")
             return field.default
-        hint = f" ({field.hint})" if field.hint else ""
-        self._say(
-            "  ", (visible(field.title), "bold cyan"), f"  {visible(field.note)}" if field.note else "", (visible(hint), "dim")
-        )
+        note, hint = f"  {visible(field.note)}" if field.note else "", f" ({visible(field.hint)})" if field.hint else ""
+        self._say("  ", (visible(field.title), "bold cyan"), note, (hint, "dim"))
         for line in field.lines():
             self._say(f"    {visible(line)}")
         while True:
@@ -161,17 +159,13 @@ class TerminalPrompter:
             self._say("  ", (visible(", ".join(values)) or "no values", "bold"))
         while True:
             self._say(("  Send this? y to send, e to edit, n to decline" + (" (Enter for y)" if fields else ""), "dim"))
-            match (await self._line()).strip().casefold():
-                case "" if fields:
-                    return True
-                case "y" | "yes":
-                    return True
-                case "e" | "edit":
-                    return False
-                case "n" | "no":
-                    raise _NoAnswer("decline")
-                case _:
-                    continue
+            answer = (await self._line()).strip().casefold()
+            if answer in {"y", "yes"} or (fields and not answer):
+                return True
+            if answer in {"e", "edit"}:
+                return False
+            if answer in {"n", "no"}:
+                raise _NoAnswer("decline")
 
     async def _consent(self, question: Elicitation) -> ElicitResult:
         self._show_question(question.server, "asks you to visit a page", question.message)
@@ -180,13 +174,12 @@ class TerminalPrompter:
         if self._keyboard is not None:
             self._keyboard.discard()
         while True:
-            match (await self._line()).strip().casefold():
-                case "y" | "yes":
-                    return question.accept()  # EL-11
-                case "n" | "no":
-                    raise _NoAnswer("decline")
-                case _:
-                    self._say(("    Type y or n", "red"))
+            answer = (await self._line()).strip().casefold()
+            if answer in {"y", "yes"}:
+                return question.accept()  # EL-11
+            if answer in {"n", "no"}:
+                raise _NoAnswer("decline")
+            self._say(("    Type y or n", "red"))
 
     async def _line(self) -> str:
         if self._keyboard is None:
