@@ -91,6 +91,140 @@ CODES: Final[dict[str, Code]] = {
 }
 
 
+# The probable cause and the fix, where they are always the same; {about} is the subject of an error message.
+_ADVICE: Final[dict[str, tuple[str, str]]] = {
+    "newline-missing": ("the JSON is written without a newline after it", "write a newline after each message, then flush"),
+    "folder-not-found": ("cwd names a folder that was moved, or a path of another machine", "correct cwd, or remove it"),
+    "script-not-found": (
+        "{about} does not exist; a relative path is resolved against the folder in which the host starts the server",
+        "write the absolute path of the script, or set cwd",
+    ),
+    "start-refused": ("the system refused to start it", "see the reason above"),
+    "word-not-expanded": (
+        "only shells expand ~ and $NAME, and hosts start servers without a shell",
+        "write the full path, or put the variable into env",
+    ),
+    "environment-variable-missing": (
+        "it is a key or a setting that every user must supply",
+        'put it into the configuration: "env": {{"{about}": "..."}}; to try it here: --env {about}=...',
+    ),
+    "module-not-found": (
+        "the Python that starts the server does not have {about}",
+        "install it for that Python, or use the Python of the server's own environment: /path/to/.venv/bin/python server.py",
+    ),
+    "package-not-found": (
+        "the name {about} is misspelled, or the package is private",
+        "look up the exact name where the package is published",
+    ),
+    "no-network": (
+        "the package registry cannot be reached: this machine is offline, or the proxy is set only in your shell",
+        "install the server once and start it directly, or set the proxy in the env of its configuration",
+    ),
+    "runtime-too-old": (
+        "the wrapper picked an older Python or Node than the server needs",
+        "name the version: uvx --python 3.12, or nvm use",
+    ),
+    "syntax-error": (
+        "a mistake in the source, or an older Python or Node than the source was written for",
+        "fix the source, or start the server with a newer version",
+    ),
+    "address-in-use": (
+        "another process uses the port, often an older copy of this server that was never stopped",
+        "stop that process (ss -ltnp names it), or let the server choose a free port",
+    ),
+    "permission-denied": (
+        "the user that starts the server may not read, write or execute that file, or open that port",
+        "give that user the permission, or point the server at a folder of its own",
+    ),
+    "wrong-arguments": (
+        "an argument is missing, misspelled or unknown to this version of the server",
+        "compare args in the configuration with the server's --help; each word is one entry of args",
+    ),
+    "docker-not-running": ("the Docker daemon is not running, or this user may not use it", "start Docker, then try again"),
+    "exits-at-once": (
+        "the script defines a server but does not run it, prints its help, or starts another process and exits",
+        'end the script with a call that serves, such as server.run(), outside of any "if" that is false here',
+    ),
+    "closes-stdout": (
+        "stdout was closed or replaced, as daemons do",
+        "stay in the foreground and keep stdout open: the messages go there",
+    ),
+    "reads-until-eof": (
+        "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it needs longer than --timeout",
+        "read line by line and respond to each line at once: for line in sys.stdin",
+    ),
+    "content-length-framing": (
+        "its library uses the framing of the Language Server Protocol, which MCP does not use",
+        "write and read each message as one line of JSON, with a newline at its end and without headers",
+    ),
+    "byte-order-mark": (
+        "stdout was opened as 'utf-8-sig', or by a Windows shell",
+        "open it as plain UTF-8; JSON must not begin with this mark",
+    ),
+    "carriage-returns": (
+        "text mode on Windows, println of a library made for terminals, or a terminal in between (docker run -t)",
+        "write a bare newline; in Python: sys.stdout.reconfigure(newline='\\n')",
+    ),
+    "malformed-message": (
+        "the message is built by hand, or by a library for another version of JSON-RPC",
+        'every message has "jsonrpc": "2.0"; a response has the id of its request and either "result", an object, or "error"',
+    ),
+    "echoes-input": (
+        "a terminal between host and server echoes (docker run -t, ssh -t, script), or the program is not an MCP server",
+        "connect it through pipes, without -t, and check that the command starts the server",
+    ),
+    "wrong-id": (
+        "the server converts the id to a string, or numbers its responses itself",
+        "send the id back unchanged: the same value and the same JSON type",
+    ),
+    "bad-answer": (
+        "the result was built by hand, or belongs to another protocol",
+        "the result of initialize has protocolVersion, capabilities and serverInfo (name, version)",
+    ),
+    "no-common-revision": (
+        "it compares the version with a list of its own, or requires something else first",
+        "respond to initialize with a result that names a supported version; the client decides whether to go on",
+    ),
+    "revision-refused": (
+        "it compares the version with a list of its own",
+        "respond with a result that names a supported version; older hosts can then decide",
+    ),
+    "modern-only": (
+        "its library supports only the stateless revision",
+        "support both eras: most hosts still begin with initialize",
+    ),
+    "dies-on-probe": (
+        "it treats an unknown first message as a fatal error",
+        "respond to an unknown method with error -32601 and go on, also before initialize",
+    ),
+    "probe-unanswered": (
+        "it ignores messages before initialize instead of refusing them",
+        "respond to unknown methods with error -32601, also before initialize; some hosts send this first and wait for seconds",
+    ),
+    "bad-tool": (
+        "the definition of the tool was written by hand, or generated from a type that is not an object",
+        'give each tool a unique name of A-Z a-z 0-9 _ - . and an inputSchema with "type": "object"',
+    ),
+    "ignores-eof": (
+        "it no longer reads stdin, or a thread or a timer keeps the process alive",
+        "exit when stdin ends; several hosts never kill a server, so copies of it accumulate",
+    ),
+    "ignores-sigterm": (
+        "a signal handler that does not exit, or a wrapper (a shell, a container) that does not forward the signal",
+        "exit on SIGTERM; in a shell script start the server with exec; in a container use --init",
+    ),
+    "fails-at-eof": (
+        "it treats the end of the input as an error",
+        "every conversation ends with the end of the input: exit with code 0",
+    ),
+    "leaves-processes-behind": (
+        "it starts programs that outlive it, or a wrapper exits before the server does",
+        "stop these programs when stdin ends, or start the server without the wrapper",
+    ),
+    "out-of-time": ("the server is slow, or does not respond at all", "give it more time: --total SECONDS"),
+}
+
+
 class Diagnosis(Struct, frozen=True, kw_only=True):
     """One problem, or one thing worth knowing."""
 
@@ -103,10 +237,24 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()  # the ids of the protocol rules that are broken
 
 
+def advice(code: str, about: str = "") -> tuple[str, str]:
+    """Return the probable cause and the fix for a code."""
+    cause, fix = _ADVICE[code]
+    return cause.format(about=about), fix.format(about=about)
+
+
 def diagnosis(
-    code: str, what: str, cause: str, fix: str, evidence: tuple[str, ...] = (), *, rules: tuple[str, ...] | None = None
+    code: str,
+    what: str,
+    evidence: tuple[str, ...] = (),
+    *,
+    cause: str | None = None,
+    fix: str | None = None,
+    rules: tuple[str, ...] | None = None,
 ) -> Diagnosis:
-    """Return a diagnosis of the table with the texts of this case. ``rules`` replaces the rules of the table."""
+    """Return a diagnosis of the table. ``cause``, ``fix`` and ``rules`` replace those of the table."""
+    if cause is None or fix is None:
+        cause, fix = advice(code)
     severity, own = CODES[code].severity, CODES[code].rules
     rules = own if rules is None else rules
     return Diagnosis(code=code, severity=severity, what=what, cause=cause, fix=fix, evidence=evidence, rules=rules)

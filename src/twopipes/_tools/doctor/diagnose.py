@@ -49,12 +49,7 @@ def _diagnose_attempts(seen: Observations) -> Iterator[Diagnosis]:
         yield from _diagnose_speed(seen)
     yield from _diagnose_endings(seen)
     if seen.out_of_time:
-        yield diagnosis(
-            "out-of-time",
-            f"there was no time left for: {', '.join(seen.out_of_time)}",
-            "the server is slow, or does not respond at all",
-            "give it more time: --total SECONDS",
-        )
+        yield diagnosis("out-of-time", f"there was no time left for: {', '.join(seen.out_of_time)}")
 
 
 # Its output
@@ -67,53 +62,32 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
     for stray in strays:
         by_kind.setdefault(stray.kind, []).append(stray)
     if framed := by_kind.get("content-length"):
-        yield diagnosis(
-            "content-length-framing",
-            "it writes headers before its messages (Content-Length: ...)",
-            "its library uses the framing of the Language Server Protocol, which MCP does not use",
-            "write and read each message as one line of JSON, with a newline at its end and without headers",
-            _lines(framed),
-        )
+        yield diagnosis("content-length-framing", "it writes headers before its messages (Content-Length: ...)", _lines(framed))
         return  # it explains everything else that is wrong with its output
     if pretty := by_kind.get("pretty-printed"):
-        yield diagnosis(
-            "pretty-printed-json",
-            "it writes its messages over several lines",
-            _by_runtime(seen, "json.dumps(message, indent=...)", "JSON.stringify(message, null, 2)", "JSON formatted for people"),
-            "write each message on one line: no indentation, and a newline only at the end",
-            _lines(pretty),
+        cause = _by_runtime(
+            seen, "json.dumps(message, indent=...)", "JSON.stringify(message, null, 2)", "JSON formatted for people"
         )
+        fix = "write each message on one line: no indentation, and a newline only at the end"
+        yield diagnosis("pretty-printed-json", "it writes its messages over several lines", _lines(pretty), cause=cause, fix=fix)
     if undecodable := by_kind.get("not UTF-8"):
         wide = any("\\x00" in stray.text for stray in undecodable)
-        yield diagnosis(
-            "not-utf-8",
-            f"it writes bytes that are not UTF-8 ({_reason(undecodable[0])})",
-            "text in the encoding of Windows shells (UTF-16)" if wide else "text in an encoding of the system, such as Latin-1",
-            _by_runtime(
-                seen,
-                "open stdout as UTF-8: sys.stdout.reconfigure(encoding='utf-8'), or PYTHONUTF8=1 in its environment",
-                "write strings, or Buffers made with 'utf8'",
-                "encode the output as UTF-8, whatever the locale is",
-            ),
-            _lines(undecodable),
+        encoding = "the encoding of Windows shells (UTF-16)" if wide else "an encoding of the system, such as Latin-1"
+        fix = _by_runtime(
+            seen,
+            "open stdout as UTF-8: sys.stdout.reconfigure(encoding='utf-8'), or PYTHONUTF8=1 in its environment",
+            "write strings, or Buffers made with 'utf8'",
+            "encode the output as UTF-8, whatever the locale is",
         )
+        what = f"it writes bytes that are not UTF-8 ({_reason(undecodable[0])})"
+        yield diagnosis("not-utf-8", what, _lines(undecodable), cause=f"text in {encoding}", fix=fix)
     if malformed := by_kind.get("malformed message"):
-        yield diagnosis(
-            "malformed-message",
-            f"a line looks like a message but is not one: {_reason(malformed[0])}",
-            "the message is built by hand, or by a library for another version of JSON-RPC",
-            'every message has "jsonrpc": "2.0"; a response has the id of its request and either "result", an object, or "error"',
-            _lines(malformed),
-            # The detail begins with the faulty member.
-            rules=tuple(rule for member, rule in _RULE_OF_MEMBER.items() if _reason(malformed[0]).startswith(member)) or ("JR-07",),
-        )
+        reason = _reason(malformed[0])  # begins with the faulty member
+        broken = tuple(rule for member, rule in _RULE_OF_MEMBER.items() if reason.startswith(member)) or ("JR-07",)
+        what = f"a line looks like a message but is not one: {reason}"
+        yield diagnosis("malformed-message", what, _lines(malformed), rules=broken)
     if any(attempt.echoes for attempt in seen.attempts):
-        yield diagnosis(
-            "echoes-input",
-            "it sends back what it was sent",
-            "a terminal between host and server echoes (docker run -t, ssh -t, script), or the program is not an MCP server",
-            "connect it through pipes, without -t, and check that the command starts the server",
-        )
+        yield diagnosis("echoes-input", "it sends back what it was sent")
     noise = [stray for stray in strays if stray.kind in _NOISE]
     late = [stray for stray in noise if stray.while_ending and not stray.before_messages]
     if len(noise) > len(late):
@@ -121,28 +95,13 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
     elif late:
         yield _noise_at_exit(seen, late)
     if any(attempt.byte_order_mark for attempt in attempts):
-        yield diagnosis(
-            "byte-order-mark",
-            "it begins its output with a byte order mark",
-            "stdout was opened as 'utf-8-sig', or by a Windows shell",
-            "open it as plain UTF-8; JSON must not begin with this mark",
-        )
+        yield diagnosis("byte-order-mark", "it begins its output with a byte order mark")
     if any(attempt.carriage_returns for attempt in attempts):
-        yield diagnosis(
-            "carriage-returns",
-            "it ends lines with CR LF",
-            "text mode on Windows, println of a library made for terminals, or a terminal in between (docker run -t)",
-            "write a bare newline; in Python: sys.stdout.reconfigure(newline='\\n')",
-        )
+        yield diagnosis("carriage-returns", "it ends lines with CR LF")
     for attempt in attempts:
         fault = next((reply.message for reply in attempt.answers if "its id is" in reply.message), "")
         if attempt.outcome == "wrong id" or fault:
-            yield diagnosis(
-                "wrong-id",
-                f"its response does not carry the id of the request: {fault}",
-                "the server converts the id to a string, or numbers its responses itself",
-                "send the id back unchanged: the same value and the same JSON type",
-            )
+            yield diagnosis("wrong-id", f"its response does not carry the id of the request: {fault}")
 
 
 def _reason(stray: StrayLine) -> str:
@@ -159,9 +118,7 @@ def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagno
         cause = f"it is printed here: {placed}"
     elif "installer" in kinds:
         cause = "a package manager that starts the server prints its progress"
-        fix = (
-            "install the server first and start it directly, or silence the wrapper: npm run --silent, npx --quiet, uv run --quiet"
-        )
+        fix = "install the server first and start it directly, or silence it: npm run --silent, npx --quiet, uv run --quiet"
     elif "log" in kinds:
         cause = _by_runtime(
             seen,
@@ -187,7 +144,7 @@ def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagno
     else:
         cause = _by_runtime(seen, "print() for debugging", "console.log() for debugging", "text printed while it works")
     number = "one line on stdout is not a message" if count == 1 else f"{count} lines on stdout are not messages"
-    return diagnosis("noise-on-stdout", f"{number}, {when}", cause, fix, _lines(noise))
+    return diagnosis("noise-on-stdout", f"{number}, {when}", _lines(noise), cause=cause, fix=fix)
 
 
 def _noise_at_exit(seen: Observations, late: Sequence[StrayLine]) -> Diagnosis:
@@ -201,9 +158,9 @@ def _noise_at_exit(seen: Observations, late: Sequence[StrayLine]) -> Diagnosis:
     return diagnosis(
         "noise-at-exit",
         f"while it exits{f' {when}' if when else ''}, it writes lines to stdout that are not messages",
-        f"it is printed here: {placed}" if placed else "a signal handler or an exit hook prints to stdout",
-        "send it to stderr instead" + _by_runtime(seen, ": print(..., file=sys.stderr)", ": console.error(...)", ""),
         _lines(late),
+        cause=f"it is printed here: {placed}" if placed else "a signal handler or an exit hook prints to stdout",
+        fix="send it to stderr instead" + _by_runtime(seen, ": print(..., file=sys.stderr)", ": console.error(...)", ""),
     )
 
 
@@ -218,60 +175,33 @@ def _diagnose_eras(seen: Observations, first: Attempt, probe: Attempt | None) ->
         yield diagnosis(
             "strange-revision",
             f"on request for {strange[0].revision} it chose {strange[0].chosen[0]!r}, which does not exist",
-            "the protocol version was confused with another version, such as the server's own",
-            f'respond with the requested version, or with the newest that the server supports, such as "{LATEST_LEGACY}"',
+            cause="the protocol version was confused with another version, such as the server's own",
+            fix=f'respond with the requested version, or with the newest that the server supports, such as "{LATEST_LEGACY}"',
         )
     refused = [each for each in refusals if each.outcome == "refused"]
     if refused and not modern and len(refused) == len(refusals):
-        yield diagnosis(
-            "no-common-revision",
-            f"it refuses every revision: {_error_of(refused[0])}",
-            "it compares the version with a list of its own, or requires something else first",
-            "respond to initialize with a result that names a supported version; the client decides whether to go on",
-        )
+        yield diagnosis("no-common-revision", f"it refuses every revision: {_error_of(refused[0])}")
     elif refused and first.works:
         names = ", ".join(each.revision for each in refused)
-        yield diagnosis(
-            "revision-refused",
-            f"it responds to initialize for {names} with an error: {_error_of(refused[0])}",
-            "it compares the version with a list of its own",
-            "respond with a result that names a supported version; older hosts can then decide",
-        )
+        yield diagnosis("revision-refused", f"it responds to initialize for {names} with an error: {_error_of(refused[0])}")
     unusable = [each for each in (first, probe) if each is not None and each.outcome == "unusable" and not _is_explained(each)]
     if unusable and (not first.works or unusable[0] is first):
         yield diagnosis(
             "bad-answer",
             f"its response to {unusable[0].answers[0].method} is not valid: {unusable[0].answers[0].message}",
-            "the result was built by hand, or belongs to another protocol",
-            "the result of initialize has protocolVersion, capabilities and serverInfo (name, version)",
             rules=("LC-03",) if unusable[0] is first else ("VN-06",),
         )
     if probe is None:
         return
     if modern and not first.works:
         how = "does not respond to" if first.outcome in _BEFORE_OPENING else "refuses" if first.outcome == "refused" else "fails at"
-        yield diagnosis(
-            "modern-only",
-            f"it supports {LATEST_MODERN} and {how} initialize",
-            "its library supports only the stateless revision",
-            "support both eras: most hosts still begin with initialize",
-            rules=() if first.outcome == "refused" else None,  # DE-09 requires a refusal
-        )
+        rules = () if first.outcome == "refused" else None  # DE-09 requires a refusal
+        yield diagnosis("modern-only", f"it supports {LATEST_MODERN} and {how} initialize", rules=rules)
     elif first.works and probe.outcome == "gone":
-        yield diagnosis(
-            "dies-on-probe",
-            f"it exits when server/discover comes before initialize ({_end_of(probe)})",
-            "it treats an unknown first message as a fatal error",
-            "respond to an unknown method with error -32601 and go on, also before initialize",
-            relevant_lines(probe.stderr),
-        )
+        what = f"it exits when server/discover comes before initialize ({_end_of(probe)})"
+        yield diagnosis("dies-on-probe", what, relevant_lines(probe.stderr))
     elif first.works and probe.outcome in _BEFORE_OPENING:
-        yield diagnosis(
-            "probe-unanswered",
-            "it does not respond to server/discover",
-            "it ignores messages before initialize instead of refusing them",
-            "respond to unknown methods with error -32601, also before initialize; some hosts send this first and wait for seconds",
-        )
+        yield diagnosis("probe-unanswered", "it does not respond to server/discover")
 
 
 def _is_explained(attempt: Attempt) -> bool:
@@ -304,8 +234,6 @@ def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
         yield diagnosis(
             "bad-tool",
             f"the tool {faults[0].tool!r}: {faults[0].fault}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""),
-            "the definition of the tool was written by hand, or generated from a type that is not an object",
-            'give each tool a unique name of A-Z a-z 0-9 _ - . and an inputSchema with "type": "object"',
             tuple(f"{fault.tool}: {fault.fault} ({fault.rule})" for fault in faults[:_EVIDENCE]),
             rules=tuple(dict.fromkeys(fault.rule for fault in faults)),
         )
@@ -314,8 +242,8 @@ def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
         yield diagnosis(
             "incomplete-result",
             f"results without {', '.join(missing)}",
-            "the server was written by hand for a draft of the revision",
-            f"every result of {LATEST_MODERN} has resultType; lists also have ttlMs and cacheScope",
+            cause="the server was written by hand for a draft of the revision",
+            fix=f"every result of {LATEST_MODERN} has resultType; lists also have ttlMs and cacheScope",
         )
 
 
@@ -325,7 +253,7 @@ def _exits_after_opening(opened: Attempt, unanswered: Reply) -> Diagnosis:
         "read lines in a loop until the end of the input",
     )
     what = f"it responds to {opened.answers[0].method} and exits ({_end_of(opened)}) when {unanswered.method} follows"
-    return diagnosis("exits-after-opening", what, cause, fix, relevant_lines(opened.stderr))
+    return diagnosis("exits-after-opening", what, relevant_lines(opened.stderr), cause=cause, fix=fix)
 
 
 def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
@@ -351,7 +279,7 @@ def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
     for each in failed:
         code = "" if each.code is None else f" ({each.code})"
         what.append(f"{each.method} gets no response" if each.took is None else f"{each.method} fails: {each.message}{code}")
-    return diagnosis("list-failed", "; ".join(what), cause, fix, relevant_lines(opened.stderr), rules=rules)
+    return diagnosis("list-failed", "; ".join(what), relevant_lines(opened.stderr), cause=cause, fix=fix, rules=rules)
 
 
 def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:
@@ -359,12 +287,10 @@ def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:
     answered = min((each.answered for each in seen.attempts if each.works and each.answered is not None), default=0.0)
     if answered > seen.slow:
         fetches = any(layer.package and layer.runtime for layer in seen.resolution.layers)
-        yield diagnosis(
-            "slow-start",
-            f"the first response takes {answered:.1f} s; some hosts give up after a few seconds",
-            "a package was fetched, or is looked up at every start" if fetches else "large imports, or work before it serves",
-            "install it and start it directly" if fetches else "import modules and open connections only when a call needs them",
-        )
+        cause = "a package was fetched, or is looked up at every start" if fetches else "large imports, or work before it serves"
+        fix = "install it and start it directly" if fetches else "import modules and open connections only when a call needs them"
+        what = f"the first response takes {answered:.1f} s; some hosts give up after a few seconds"
+        yield diagnosis("slow-start", what, cause=cause, fix=fix)
 
 
 # Its exit
@@ -379,26 +305,12 @@ def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
             # A server that never responded may still be starting, and not read its input yet.
             if attempt.answered is None:
                 continue
-            yield diagnosis(
-                "ignores-eof",
-                f"it keeps running when its input has ended, until {ending.ended_by}",
-                "it no longer reads stdin, or a thread or a timer keeps the process alive",
-                "exit when stdin ends; several hosts never kill a server, so copies of it accumulate",
-            )
+            yield diagnosis("ignores-eof", f"it keeps running when its input has ended, until {ending.ended_by}")
         elif ending.took is None:
-            yield diagnosis(
-                "ignores-sigterm",
-                "it keeps running when it receives SIGTERM, until SIGKILL",
-                "a signal handler that does not exit, or a wrapper (a shell, a container) that does not forward the signal",
-                "exit on SIGTERM; in a shell script start the server with exec; in a container use --init",
-            )
+            yield diagnosis("ignores-sigterm", "it keeps running when it receives SIGTERM, until SIGKILL")
         elif ending.asked_by == "eof" and attempt.works and ending.exit and (ending.exit.signal or ending.exit.code):
             yield diagnosis(
-                "fails-at-eof",
-                f"at the end of its input it exits with {ending.exit.text}",
-                "it treats the end of the input as an error",
-                "every conversation ends with the end of the input: exit with code 0",
-                relevant_lines(attempt.stderr),
+                "fails-at-eof", f"at the end of its input it exits with {ending.exit.text}", relevant_lines(attempt.stderr)
             )
         if ending.left_behind:
             count = len(ending.left_behind)
@@ -406,8 +318,6 @@ def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
             yield diagnosis(
                 "leaves-processes-behind",
                 f"{running} after it has exited; the doctor stopped what it found",
-                "it starts programs that outlive it, or a wrapper exits before the server does",
-                "stop these programs when stdin ends, or start the server without the wrapper",
                 tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_EVIDENCE]),
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from twopipes._tools.doctor.clues import Clue, clue_in, error_line, missing_variable, relevant_lines, states_error
-from twopipes._tools.doctor.codes import Diagnosis, diagnosis
+from twopipes._tools.doctor.codes import Diagnosis, advice, diagnosis
 from twopipes._tools.doctor.observations import Attempt, Layer, Observations, Resolution
 
 _MAX_LENGTH: Final = 200
@@ -31,58 +31,6 @@ _NEED_NO_TERMINAL: Final = {
 # Short options with a value, which may follow directly: -eTERM=xterm does not contain -t.
 _LETTERS_WITH_VALUE: Final = "acefhlmnpsuvw"
 
-# For each clue: the probable cause, and the fix; {about} is the subject of the message.
-_CAUSES: Final[dict[str, tuple[str, str]]] = {
-    "module-not-found": (
-        "the Python that starts the server does not have {about}",
-        "install it for that Python, or use the Python of the server's own environment: /path/to/.venv/bin/python server.py",
-    ),
-    "package-not-found": (
-        "the name {about} is misspelled, or the package is private",
-        "look up the exact name where the package is published",
-    ),
-    "no-network": (
-        "the package registry cannot be reached: this machine is offline, or the proxy is set only in your shell",
-        "install the server once and start it directly, or set the proxy in the env of its configuration",
-    ),
-    "runtime-too-old": (
-        "the wrapper picked an older Python or Node than the server needs",
-        "name the version: uvx --python 3.12, or nvm use",
-    ),
-    "syntax-error": (
-        "a mistake in the source, or an older Python or Node than the source was written for",
-        "fix the source, or start the server with a newer version",
-    ),
-    "address-in-use": (
-        "another process uses the port, often an older copy of this server that was never stopped",
-        "stop that process (ss -ltnp names it), or let the server choose a free port",
-    ),
-    "permission-denied": (
-        "the user that starts the server may not read, write or execute that file, or open that port",
-        "give that user the permission, or point the server at a folder of its own",
-    ),
-    "wrong-arguments": (
-        "an argument is missing, misspelled or unknown to this version of the server",
-        "compare args in the configuration with the server's --help; each word is one entry of args",
-    ),
-    "docker-not-running": ("the Docker daemon is not running, or this user may not use it", "start Docker, then try again"),
-    "script-not-found": (
-        "{about} does not exist; a relative path is resolved against the folder in which the host starts the server",
-        "write the absolute path of the script, or set cwd",
-    ),
-    "environment-variable-missing": (
-        "it is a key or a setting that every user must supply",
-        'put it into the configuration: "env": {{"{about}": "..."}}; to try it here: --env {about}=...',
-    ),
-}
-# The same, for messages of Node.
-_CAUSES_OF_NODE: Final[dict[str, tuple[str, str]]] = {
-    "module-not-found": (
-        "Node does not find the package or file {about}",
-        "run `npm install` in the folder of the server, and build it if it is written in TypeScript",
-    )
-}
-
 
 def explanation(lines: Sequence[str]) -> tuple[str, str] | None:
     """Return the probable cause and the fix for a failure, from the lines the server wrote; ``None`` if no line helps."""
@@ -94,21 +42,18 @@ def explanation(lines: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _cause_of(clue: Clue) -> tuple[str, str]:
-    cause, fix = (_CAUSES_OF_NODE if clue.runtime == "node" else _CAUSES).get(clue.code) or _CAUSES[clue.code]
     about = clue.about or clue.line
-    return cause.format(about=about), fix.format(about=about)
+    if clue.code == "module-not-found" and clue.runtime == "node":
+        fix = "run `npm install` in the folder of the server, and build it if it is written in TypeScript"
+        return f"Node does not find the package or file {about}", fix
+    return advice(clue.code, about)
 
 
 def diagnose_command(seen: Observations) -> Iterator[Diagnosis]:
     """Diagnose the command itself."""
     resolution = seen.resolution
     if not resolution.folder_exists:
-        yield diagnosis(
-            "folder-not-found",
-            f"the folder {resolution.folder} does not exist",
-            "cwd names a folder that was moved, or a path of another machine",
-            "correct cwd, or remove it",
-        )
+        yield diagnosis("folder-not-found", f"the folder {resolution.folder} does not exist")
         return
     if resolution.found is None:
         yield _not_executable(resolution) if resolution.unfit else _not_found(resolution)
@@ -120,23 +65,18 @@ def diagnose_command(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis(
             "script-not-found",
             f"the file {resolution.script_missing} does not exist",
-            f"a relative path is resolved against the folder it starts in, which is {resolution.folder}",
-            "write the absolute path of the script, or set cwd",
+            cause=f"a relative path is resolved against the folder it starts in, which is {resolution.folder}",
+            fix="write the absolute path of the script, or set cwd",
         )
     if resolution.not_expanded:
-        yield diagnosis(
-            "word-not-expanded",
-            f"the argument {resolution.not_expanded[0]} is passed unchanged",
-            "only shells expand ~ and $NAME, and hosts start servers without a shell",
-            "write the full path, or put the variable into env",
-        )
+        yield diagnosis("word-not-expanded", f"the argument {resolution.not_expanded[0]} is passed unchanged")
     yield from _diagnose_containers(resolution)
     if resolution.beyond_host_path:
         yield diagnosis(
             "path-of-your-shell",
             f"{resolution.argv[0]} is found in {(resolution.found or '').rpartition('/')[0]}, which is on the PATH of this shell",
-            "programs started from a desktop do not read the startup files of the shell, so their PATH is shorter",
-            f"if a host does not find it, write the absolute path: {resolution.found}",
+            cause="programs started from a desktop do not read the startup files of the shell, so their PATH is shorter",
+            fix=f"if a host does not find it, write the absolute path: {resolution.found}",
         )
 
 
@@ -157,7 +97,7 @@ def _not_found(resolution: Resolution) -> Diagnosis:
     else:
         cause = f"it is not installed, or in another folder; {_SHELL}"
         fix = f"`which {shlex.quote(name)}` in a shell shows where it is"
-    return diagnosis("command-not-found", what, cause, fix, tuple(dict.fromkeys(resolution.searched)))
+    return diagnosis("command-not-found", what, tuple(dict.fromkeys(resolution.searched)), cause=cause, fix=fix)
 
 
 def _has_no_interpreter(resolution: Resolution) -> bool:
@@ -167,12 +107,14 @@ def _has_no_interpreter(resolution: Resolution) -> bool:
 def _not_executable(resolution: Resolution) -> Diagnosis:
     if resolution.unfit_is_folder:
         what = f"{resolution.unfit} is a folder"
-        return diagnosis("not-executable", what, "the name of the program is missing", "write the path of a program in it")
+        return diagnosis(
+            "not-executable", what, cause="the name of the program is missing", fix="write the path of a program in it"
+        )
     return diagnosis(
         "not-executable",
         f"{resolution.unfit} may not be executed",
-        "the file does not have the execute permission",
-        f"chmod +x {shlex.quote(resolution.unfit or '')}, or start it with its interpreter: python {resolution.argv[0]}",
+        cause="the file does not have the execute permission",
+        fix=f"chmod +x {shlex.quote(resolution.unfit or '')}, or start it with its interpreter: python {resolution.argv[0]}",
     )
 
 
@@ -183,22 +125,22 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
         return diagnosis(
             "interpreter-not-found",
             f"{found} begins with {shebang.line}, but {shebang.interpreter} does not exist",
-            "the script was saved with Windows line endings"
+            cause="the script was saved with Windows line endings"
             if carriage
             else "it was written on another machine, or its environment was moved",
-            "save it with Unix line endings" if carriage else "reinstall it, or start it with an existing interpreter",
+            fix="save it with Unix line endings" if carriage else "reinstall it, or start it with an existing interpreter",
         )
     detail = attempt.failure.detail if attempt.failure is not None else ""
     if not resolution.is_program or "format" in detail.lower():
         return diagnosis(
             "not-a-program",
             f"the system cannot execute {found}",
-            "a script without a first line such as #!/usr/bin/env python3, or a program for another processor",
-            f"add that line, or start it with its interpreter: python {resolution.argv[0]}",
+            cause="a script without a first line such as #!/usr/bin/env python3, or a program for another processor",
+            fix=f"add that line, or start it with its interpreter: python {resolution.argv[0]}",
         )
     reason = attempt.failure.reason if attempt.failure is not None else ""
     what = f"{found} was not started: {reason} {detail}".strip()
-    return diagnosis("start-refused", what, "the system refused to start it", "see the reason above")
+    return diagnosis("start-refused", what)
 
 
 # Containers
@@ -212,21 +154,18 @@ def _diagnose_containers(resolution: Resolution) -> Iterator[Diagnosis]:
             rest = _NEED_INPUT[how].format(package=layer.package or "IMAGE", inside=layer.inside or "NAME")
             yield from _diagnose_options(layer, how, right=f"{how} -i {rest}")
         elif how in _NEED_NO_TERMINAL and not _has(layer, "T", "--no-tty", "--no-TTY"):
-            yield diagnosis(
-                "compose-without-no-tty",
-                f"{how} without -T",
-                "older versions allocate a terminal by default; then they refuse to start, or the terminal echoes what is sent",
-                f"{how} -T {layer.inside or 'SERVICE'}{' COMMAND' if how.endswith('exec') else ''}",
-            )
+            cause = "older versions allocate a terminal by default; then they refuse to start, or the terminal echoes what is sent"
+            right = f"{how} -T {layer.inside or 'SERVICE'}{' COMMAND' if how.endswith('exec') else ''}"
+            yield diagnosis("compose-without-no-tty", f"{how} without -T", cause=cause, fix=right)
 
 
 def _diagnose_options(layer: Layer, how: str, *, right: str) -> Iterator[Diagnosis]:
     if not _has(layer, "i", "--interactive", "--stdin"):
         cause = "the server's standard input is not connected, so it reads EOF at once"
-        yield diagnosis("docker-without-stdin", f"{how} without -i", cause, right)
+        yield diagnosis("docker-without-stdin", f"{how} without -i", cause=cause, fix=right)
     if _has(layer, "t", "--tty"):
         cause = "a terminal echoes what is sent and changes line endings"
-        yield diagnosis("docker-with-terminal", f"{how} with -t", cause, f"leave -t out: {right}")
+        yield diagnosis("docker-with-terminal", f"{how} with -t", cause=cause, fix=f"leave -t out: {right}")
 
 
 def _has(layer: Layer, letter: str, *names: str) -> bool:
@@ -281,21 +220,9 @@ def _diagnose_exit(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
     if clue is not None and (attempt.exit is None or attempt.exit.code != 0 or states_error(clue.line)):
         yield _complaint(clue, attempt, evidence)
     elif attempt.exit is None:
-        yield diagnosis(
-            "closes-stdout",
-            "it closes its standard output and keeps running",
-            "stdout was closed or replaced, as daemons do",
-            "stay in the foreground and keep stdout open: the messages go there",
-            evidence,
-        )
+        yield diagnosis("closes-stdout", "it closes its standard output and keeps running", evidence)
     elif attempt.exit.code == 0:
-        yield diagnosis(
-            "exits-at-once",
-            f"it exited after {attempt.lived or 0:.2f} s (exit code 0) without a response",
-            "the script defines a server but does not run it, prints its help, or starts another process and exits",
-            'end the script with a call that serves, such as server.run(), outside of any "if" that is false here',
-            evidence,
-        )
+        yield diagnosis("exits-at-once", f"it exited after {attempt.lived or 0:.2f} s (exit code 0) without a response", evidence)
     else:
         error = error_line(words)
         cause = f"it wrote: {error[:_MAX_LENGTH]}" if error is not None else "it wrote nothing to stderr"
@@ -304,9 +231,9 @@ def _diagnose_exit(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
         yield diagnosis(
             "crashes-at-start",
             f"it exited after {attempt.lived or 0:.2f} s ({attempt.exit.text}) without a response",
-            cause,
-            f"run it in a shell and fix what it reports: {shlex.join(seen.resolution.argv)}",
             evidence,
+            cause=cause,
+            fix=f"run it in a shell and fix what it reports: {shlex.join(seen.resolution.argv)}",
         )
 
 
@@ -319,7 +246,7 @@ def _complaint(clue: Clue, attempt: Attempt, evidence: tuple[str, ...]) -> Diagn
     elif clue.is_usage_alone:
         what = f"it prints its usage, and {how.removeprefix('it ')}"
         cause = "an argument is missing or wrong; the server does not name it"
-    return diagnosis(clue.code, what, cause, fix, evidence)
+    return diagnosis(clue.code, what, evidence, cause=cause, fix=fix)
 
 
 def _variable(proven: Attempt, words: Sequence[str], evidence: tuple[str, ...]) -> Diagnosis:
@@ -330,34 +257,25 @@ def _variable(proven: Attempt, words: Sequence[str], evidence: tuple[str, ...]) 
     return diagnosis(
         "environment-variable-missing",
         f"it works with your full environment but fails with the minimal one that hosts use; it needs {shown}",
-        "hosts do not pass on the variables that your shell exports",
-        f'put it into the configuration: "env": {{"{names[0]}": "..."}}',
         evidence,
+        cause="hosts do not pass on the variables that your shell exports",
+        fix=f'put it into the configuration: "env": {{"{names[0]}": "..."}}',
     )
-
-
-def _newline_missing(what: str, held: str) -> Diagnosis:
-    cause = "the JSON is written without a newline after it"
-    return diagnosis("newline-missing", what, cause, "write a newline after each message, then flush", (held[:_MAX_LENGTH],))
 
 
 def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
     if first.held:
-        return _newline_missing("its message has no newline at its end, so it is complete only when the stream ends", first.held)
+        what = "its message has no newline at its end, so it is complete only when the stream ends"
+        return diagnosis("newline-missing", what, (first.held[:_MAX_LENGTH],))
     unbuffered = seen.of("unbuffered")
     if unbuffered is not None and not unbuffered.works:
-        return diagnosis(
-            "reads-until-eof",
-            "it responds only when its input has ended",
-            "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it needs longer than --timeout",
-            "read line by line and respond to each line at once: for line in sys.stdin",
-        )
+        return diagnosis("reads-until-eof", "it responds only when its input has ended")
     proof = " With PYTHONUNBUFFERED=1 it responds at once." if unbuffered is not None else ""
     return diagnosis(
         "stdout-not-flushed",
         f"its responses appear only when its input has ended.{proof}",
-        "output to a pipe stays in a buffer until the buffer is full or the process exits",
-        "flush after each message: print(..., flush=True); or start it with python -u, or with PYTHONUNBUFFERED=1 in env"
+        cause="output to a pipe stays in a buffer until the buffer is full or the process exits",
+        fix="flush after each message: print(..., flush=True); or start it with python -u, or with PYTHONUNBUFFERED=1 in env"
         if seen.resolution.runtime == "python"
         else "flush stdout after each message, or start it through stdbuf -oL",
     )
@@ -365,7 +283,8 @@ def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
 
 def _silence(seen: Observations, first: Attempt) -> Diagnosis:
     if first.held:
-        return _newline_missing("it wrote the beginning of a line, but no newline at its end", first.held)
+        what = "it wrote the beginning of a line, but no newline at its end"
+        return diagnosis("newline-missing", what, (first.held[:_MAX_LENGTH],))
     reads_nothing = any(layer.does.startswith("reads its program from stdin") for layer in seen.resolution.layers)
     cause = "it does not read stdin (a port instead?), waits for something else first, or does not know the message"
     if reads_nothing:
@@ -377,4 +296,4 @@ def _silence(seen: Observations, first: Attempt) -> Diagnosis:
     what = "it runs and responds neither to initialize nor to server/discover"
     fix = "check that it serves over stdio (many need an argument such as --stdio or --transport stdio), and look at its stderr"
     fix = "name the script after the interpreter" if reads_nothing else fix
-    return diagnosis("never-answers", what, cause, fix, relevant_lines(first.stderr))
+    return diagnosis("never-answers", what, relevant_lines(first.stderr), cause=cause, fix=fix)
