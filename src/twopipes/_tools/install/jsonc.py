@@ -1,7 +1,8 @@
-"""JSON with comments and trailing commas: parse it with the position of every value, and edit it in place.
+"""JSON with comments and trailing commas: parse it, and edit it in place.
 
 Hosts allow comments in their files. Python's parsers reject or drop them, so a file is not written anew: the text of an entry
-is inserted at its position, and the rest stays unchanged.
+is inserted at its position, and the rest stays unchanged. To parse a text, comments and trailing commas are replaced by spaces,
+so that every position stays the same.
 """
 
 from __future__ import annotations
@@ -16,19 +17,16 @@ from twopipes._tools.install.values import nested, newline_of
 _TWO_SPACES = "  "
 # Possessive quantifiers, here and below, to avoid backtracking in a text that does not match.
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\.)*+"')
-_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null")
+# A string or a comment; and a string or a trailing comma after a value. At the end of the text, they may be unterminated.
+_STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\Z)'
+_COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_STRING}|(?<=[\w\"}}\]])[ \t\r\n]*+,(?=[ \t\r\n]*+[}}\]])", re.DOTALL)
 # White space and comments that follow a value on its line.
 _REST_OF_LINE = re.compile(r"(?:[ \t]++|/\*.*?\*/)*+(?://[^\r\n]*+)?", re.DOTALL)
 
 
 class InvalidJson(ValueError):
-    """The text is not JSON, even with comments and trailing commas. The message has the form of Python's own parser."""
-
-    def __init__(self, what: str, text: str, position: int) -> None:
-        line = text.count("\n", 0, position) + 1
-        column = position - text.rfind("\n", 0, position)
-        super().__init__(f"{what}: line {line} column {column}")
+    """The text is not JSON, even with comments and trailing commas. The message is that of Python's own parser."""
 
 
 class Member(NamedTuple):
@@ -54,8 +52,29 @@ class Value(NamedTuple):
 
 
 def read(text: str) -> Any:
-    """Parse a text."""
-    return _parse(text).value
+    """Parse a text. Raises ``InvalidJson``."""
+    try:
+        return json.loads(_without_comments(text), parse_constant=_reject_constant)
+    except json.JSONDecodeError as error:
+        what = "Unterminated comment" if text.startswith("/*", error.pos) else error.msg
+        raise InvalidJson(f"{what}: line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise InvalidJson("Nested too deeply") from None
+    except ValueError as error:  # NaN, or a number with thousands of digits
+        raise InvalidJson(str(error)) from None
+
+
+def _without_comments(text: str) -> str:
+    def blank(found: re.Match[str]) -> str:
+        token = found.group()
+        is_unterminated = token.startswith("/*") and not token[2:].endswith("*/")
+        return token if token.startswith('"') or is_unterminated else re.sub(r"[^\r\n]", " ", token)
+
+    return _TRAILING_COMMA.sub(blank, _COMMENT.sub(blank, text))
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"Expecting value, not {name}")  # Python accepts NaN and Infinity, JSON does not
 
 
 def is_blank(text: str) -> bool:
@@ -65,7 +84,7 @@ def is_blank(text: str) -> bool:
 
 def edited(text: str, place: Sequence[str], name: str, content: Any) -> str:
     """Add a member to the object at ``place``, or replace its value. Missing objects on the way are created."""
-    here = _parse(text, place)
+    here = _locate(text, _without_comments(text), _next(text, 0), place)
     style = _Style(text, here)
     for depth, key in enumerate(place):
         member = here.member(key)
@@ -183,100 +202,26 @@ def _on_one_line(content: Any, *, is_tight: bool) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":") if is_tight else (", ", ": "))
 
 
-def _parse(text: str, place: Sequence[str] | None = None) -> Value:
-    """Parse a document; with the members of the objects on the way to ``place``, if given."""
-    try:
-        reader = _Reader(text)
-        found = reader.value(reader.blank(0), place)
-        rest = reader.blank(found.end)
-    except RecursionError:
-        raise InvalidJson("Nested too deeply", text, 0) from None
-    if rest < len(text):
-        raise InvalidJson("Extra data", text, rest)
-    return found
+def _locate(text: str, plain: str, start: int, place: Sequence[str] | None) -> Value:
+    """Find the value at a position; with the members of the objects on the way to ``place``, if given."""
+    value, end = json.JSONDecoder().raw_decode(plain, start)
+    if place is None or not isinstance(value, dict):
+        return Value(start, end, value)
+    members: list[Member] = []
+    position = _next(plain, start + 1)
+    while plain[position] != "}":
+        if plain[position] == ",":
+            position = _next(plain, position + 1)
+        key, colon = json.JSONDecoder().raw_decode(plain, position)
+        content = _next(plain, _next(plain, colon) + 1)
+        found = _locate(text, plain, content, place[1:] if place and key == place[0] else None)
+        members.append(Member(key, position, found))
+        position = _next(plain, found.end)
+    comma = _next(text, members[-1].content.end) if members else None
+    return Value(start, end, value, tuple(members), comma if comma is not None and text[comma] == "," else None)
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)  # Python accepts NaN and Infinity, JSON does not
-
-
-# Python's parser is a hundred times faster, and files can have megabytes. It parses every value without comments.
-_FAST_DECODER = json.JSONDecoder(parse_constant=_no_constant)
-
-
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def blank(self, position: int) -> int:
-        """Return where the next token begins."""
-        found = _BLANK.match(self._text, position)
-        return position if found is None else found.end()
-
-    def value(self, position: int, place: Sequence[str] | None = None) -> Value:
-        """Parse the value at a position; with the members of the objects on the way to ``place``, if given."""
-        if place is None or self._text[position : position + 1] != "{":
-            try:
-                value, end = _FAST_DECODER.raw_decode(self._text, position)
-                return Value(position, end, value)
-            except (ValueError, RecursionError):
-                pass  # it contains comments, or an error that is located below
-        match self._text[position : position + 1]:
-            case "{":
-                return self._object(position, place)
-            case "[":
-                return self._array(position)
-            case '"':
-                return self._scalar(_STRING, position)
-            case _:
-                return self._scalar(_SCALAR, position)
-
-    def _scalar(self, kind: re.Pattern[str], position: int) -> Value:
-        found = kind.match(self._text, position)
-        if found is None:
-            self._fail("Expecting value" if kind is _SCALAR else "Invalid string", position)
-        try:
-            return Value(position, found.end(), json.loads(found.group()))
-        except ValueError as error:  # an unknown escape, or a number with thousands of digits
-            self._fail(str(getattr(error, "msg", error)), position)
-
-    def _object(self, start: int, place: Sequence[str] | None) -> Value:
-        members: list[Member] = []
-        comma, position = None, self.blank(start + 1)
-        while self._text[position : position + 1] != "}":
-            if members and comma is None:
-                self._fail("Expecting ',' delimiter", position)
-            if self._text[position : position + 1] != '"':
-                self._fail("Expecting property name enclosed in double quotes", position)
-            key = self._scalar(_STRING, position)
-            colon = self.blank(key.end)
-            if self._text[colon : colon + 1] != ":":
-                self._fail("Expecting ':' delimiter", colon)
-            content = self.value(self.blank(colon + 1), place[1:] if place and key.value == place[0] else None)
-            members.append(Member(key.value, position, content))
-            comma, position = self._comma(content.end)
-        found = {member.key: member.content.value for member in members}
-        return Value(start, position + 1, found, tuple(members), comma)
-
-    def _array(self, start: int) -> Value:
-        items: list[Any] = []
-        comma, position = None, self.blank(start + 1)
-        while self._text[position : position + 1] != "]":
-            if items and comma is None:
-                self._fail("Expecting ',' delimiter", position)
-            item = self.value(position)
-            items.append(item.value)
-            comma, position = self._comma(item.end)
-        return Value(start, position + 1, items)
-
-    def _comma(self, end: int) -> tuple[int | None, int]:
-        """Return the position of the comma after a value, if there is one, and of the next token."""
-        position = self.blank(end)
-        if self._text[position : position + 1] == ",":
-            return position, self.blank(position + 1)
-        return None, position
-
-    def _fail(self, what: str, position: int) -> NoReturn:
-        if self._text.startswith("/*", position):
-            what = "Unterminated comment"
-        raise InvalidJson(what, self._text, position)
+def _next(text: str, position: int) -> int:
+    """Return where the next token begins."""
+    found = _BLANK.match(text, position)
+    return position if found is None else found.end()
