@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from twopipes._tools.install.values import nested, newline_of
@@ -70,6 +71,9 @@ def _without_comments(text: str) -> str:
         is_unterminated = token.startswith("/*") and not token[2:].endswith("*/")
         return token if token.startswith('"') or is_unterminated else re.sub(r"[^\r\n]", " ", token)
 
+    with suppress(ValueError, RecursionError):
+        json.loads(text)
+        return text  # there are none: much faster, and files can have megabytes
     return _TRAILING_COMMA.sub(blank, _COMMENT.sub(blank, text))
 
 
