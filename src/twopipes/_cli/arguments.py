@@ -297,8 +297,8 @@ def _describe_type(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]
         return f"[{', '.join(shown + more)}]"
     if kind == "object" and 0 < len(members := properties_of(schema)) <= _MAX_MEMBERS:
         required = schema.get("required", [])
-        shown = {name if name in required else f"{name}?": describe(each, root, depth=depth + 1) for name, each in members.items()}
-        return f"{{{', '.join(f'{name}: {text}' for name, text in shown.items())}}}"
+        texts = {name if name in required else f"{name}?": describe(each, root, depth=depth + 1) for name, each in members.items()}
+        return f"{{{', '.join(f'{name}: {text}' for name, text in texts.items())}}}"
     if kind == "string" and isinstance(schema.get("format"), str):
         return f"string ({schema['format']})"
     if kind in {"integer", "number"}:
