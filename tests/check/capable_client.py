@@ -11,18 +11,18 @@ from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
 from twopipes.types import ClientOptions
 
-# Seconds. What is waited for in vain costs this much each time.
+# Seconds. Each response that never comes costs this much.
 HASTY = Timeouts(connect=0.8, probe=0.5, request=0.8, total=2)
 CAN = {"options": ClientOptions(sample_tools=True), "on_elicit_url": lambda question: question.accept()}
 
 
 def capable_client(mutate=None, **options):
-    """The tour of a client that declares everything."""
+    """Return a driver of a client that declares all capabilities and uses all features."""
     return InProcessDriver(lambda launcher: tour(_mutated(launcher, mutate), **{**CAN, "timeouts": scaled(HASTY), **options}))
 
 
 def changing_roots(**options):
-    """A client that asks nothing but for its roots to be asked for, and changes them between the two times."""
+    """Return a driver of a client that lets the server ask for its roots twice, and changes them in between."""
 
     async def change(launcher):
         async with connect(launcher, roots=["file:///home/anna"], timeouts=scaled(HASTY), **options) as client:
@@ -47,5 +47,5 @@ def _mutated(launcher, mutate):
 
 
 def uses_a_tool(_question):
-    """A model that uses a tool whatever the prompt is."""
+    """Answer every prompt with the use of a tool."""
     return CreateMessageResult("assistant", [ToolUseContent("use-1", "clock", {})], "stubborn", "toolUse")

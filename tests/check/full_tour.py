@@ -9,16 +9,13 @@ from twopipes import Timeouts, TwopipesError, connect
 
 
 async def tour(server: Any, **options: Any) -> None:
-    """A client that does all there is to do: lists everything, calls every tool, reads, prompts, listens, answers, and leaves.
-
-    What the server does not declare, it does not ask for (LC-11).
-    """
+    """List everything, call every tool, read, prompt, listen, answer, and disconnect. Use only declared features (LC-11)."""
     options = {
         "on_elicit": lambda _question: {"name": "Anna"},
         "on_sample": lambda _question: "Hi",
         "roots": ["file:///home/anna"],
         "on_log": lambda _params: None,
-        # Within the limit of the patience in runs.py, so that a server that does not answer is seen to be given up.
+        # Shorter than the limit of the timeouts in runs.py, so that the check sees that the client gives up.
         "timeouts": Timeouts(request=4, total=5),
         **options,
     }
@@ -26,7 +23,7 @@ async def tour(server: Any, **options: Any) -> None:
         can = client.capabilities
         for tool in await client.list_tools():
             with suppress(TwopipesError):
-                # A tool of this name may never answer: it is given up soon, so that a cancellation is seen.
+                # A tool with this name may never return. A short timeout lets the check see the cancellation.
                 soon = Timeouts(request=0.2, total=0.2) if tool.name == "stuck" else None
                 await client.call_tool(tool.name, on_progress=lambda _progress: None, timeouts=soon)
         for resource in await client.list_resources() if can.allows("resources") else ():

@@ -1,10 +1,10 @@
-"""Mutants: the healthy twin with one fault, put in on the way between it and the check.
+"""Mutants: a healthy peer with one fault, which is added on the wire between the peer and the check.
 
 A mutant is in ``mutants/server_<section>.py`` or ``mutants/client_<section>.py`` and is registered by one of these::
 
     @line_mutant("FR-04")           # each line of the subject, without its newline -> bytes, written as they are; None: as it was
     @message_mutant("JR-06")        # each message of the subject -> a message, several, or None to swallow it
-    @wire_mutant("FR-09")           # once for each connection: sees both directions, keeps state, says things on its own
+    @wire_mutant("FR-09")           # once for each connection: sees both directions, keeps state, sends messages itself
     @raw_mutant("SD-02")            # a whole Subject (server) or Driver (client), where lines cannot show it
 """
 
@@ -44,9 +44,9 @@ class Wire:
     """One connection, as a mutant sees it.
 
     Attributes:
-        from_subject: Called with each line of the healthy twin: returns the bytes that the check gets instead, or ``None``.
+        from_subject: Called with each line of the subject: returns the bytes that the check gets instead, or ``None``.
         to_subject: The same for the lines of the check.
-        chunk_to_subject: Called with what the check writes, cut as it is written (or read), before it is made lines of.
+        chunk_to_subject: Called with each chunk that the check writes, before it is split into lines.
     """
 
     def __init__(self, channel: "MutatingChannel") -> None:
@@ -57,15 +57,15 @@ class Wire:
 
     @property
     def unread(self) -> int:
-        """How much of what was said to the check waits to be read."""
+        """The number of chunks that the check has not read yet."""
         return self._channel.unread
 
     def send_to_check(self, message: Any) -> None:
-        """Says something to the check, as if the twin had: a message, or bytes as they are."""
+        """Send a message, or bytes unchanged, to the check, as if the subject had sent it."""
         self._channel.to_check(_bytes(message))
 
     def send_to_subject(self, message: Any) -> None:
-        """Says something to the twin, as if the check had."""
+        """Send something to the subject, as if the check had sent it."""
         self._channel.to_twin(_bytes(message))
 
 
@@ -169,17 +169,17 @@ def _changed(change: Callable[[bytes], bytes | None], line: bytes) -> bytes:
     return line + b"\n" if changed is None else changed
 
 
-def deaf_after(stuns: Callable[[bytes], Any]) -> Callable[[bytes], bytes | None]:
-    """For :attr:`Wire.to_subject`: the subject hears neither a line that stuns it nor any that comes later."""
-    heard: list[bytes] = []
+def nothing_from(accepts: Callable[[bytes], Any]) -> Callable[[bytes], bytes | None]:
+    """Return a function for :attr:`Wire.to_subject`: the subject gets neither the first accepted line nor any later one."""
+    dropped: list[bytes] = []
 
-    def hear(line: bytes) -> bytes | None:
-        if heard or stuns(line):
-            heard.append(line)
+    def receive(line: bytes) -> bytes | None:
+        if dropped or accepts(line):
+            dropped.append(line)
             return b""
         return None
 
-    return hear
+    return receive
 
 
 def line_mutant(rule: str, *, revision: str | None = None) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""A hand-written client in this process, for faults that no library has. It sends only what a test tells it to send."""
+"""A hand-written client in this process, for faults that no library has. It sends only what a test sends."""
 
 import asyncio
 import json
@@ -34,8 +34,8 @@ class RawConnection:
         message = {"jsonrpc": "2.0", "method": method, **members, **({} if params is None else {"params": params})}
         self._channel.write(json.dumps(message).encode() + b"\n")
 
-    async def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """The answer; ``None`` if the server is gone."""
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """Return the response; ``None`` if the server has closed the connection."""
         self._ids += 1
         self.send(method, params, id=self._ids)
         while True:
@@ -49,7 +49,7 @@ class RawConnection:
                 return None
             self._rest += data
 
-    async def shake_hands(self) -> None:
+    async def initialize(self) -> None:
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
-        await self.ask("initialize", params)
+        await self.request("initialize", params)
         self.send("notifications/initialized")

@@ -8,9 +8,9 @@ import time
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 LEGACY = "2025-11-25"
-# Seconds. Time enough for a process to see what happened to it.
+# Seconds. Enough time for a process to react.
 A_WHILE = 0.2
-# And too little.
+# Seconds. Too little time.
 A_MOMENT = 0.002
 
 
@@ -22,7 +22,7 @@ def wait(server: subprocess.Popen[bytes], seconds: float = A_WHILE) -> bool:
     return True
 
 
-def open_up(server: subprocess.Popen[bytes]) -> None:
+def open_session(server: subprocess.Popen[bytes]) -> None:
     def send(message: dict[str, object]) -> None:
         server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         server.stdin.flush()
@@ -42,7 +42,7 @@ def open_up(server: subprocess.Popen[bytes]) -> None:
 def main(how: str, command: list[str]) -> None:
     nothing = subprocess.DEVNULL
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=nothing)
-    open_up(server)
+    open_session(server)
     if how == "kills-at-once":
         server.kill()
         server.wait()

@@ -1,7 +1,7 @@
-"""Tasks by hand, for both sides: a server that has them in both eras and an app as well, and what a client needs to run them.
+"""Hand-written tasks for both sides: a server with tasks in both eras and an app, and the parts of a client that runs tasks.
 
-Neither of ours has tasks, so the rules about them are tried on these. ``faults`` names what is wrong with one; nothing, unless
-given.
+Our server and client have no tasks, so the rules about them are tried on these. ``faults`` names the faults; by default there are
+none.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ WAITS = ProbeTimeouts(start=5, response=1, grace=0.02, exit=2, step=2)
 ENDED = {"completed", "failed", "cancelled"}
 
 
-class Refused(Exception):
-    """An answer that is an error."""
+class Rejected(Exception):
+    """A request is rejected with an error."""
 
     def __init__(self, code: int, data: Any = None) -> None:
         super().__init__(f"error {code}")
@@ -47,7 +47,7 @@ class Task:
         self.status = "working"
         self.result: dict[str, Any] = {}
         self.over = asyncio.Event()
-        self.wanted = asyncio.Event()  # somebody asks for the result
+        self.wanted = asyncio.Event()  # the result is requested
         self.seen_ended = 0
         self.questions: dict[str, Any] = {}
 
@@ -57,8 +57,8 @@ class Task:
             self.over.set()
 
 
-class Desk:
-    """The tasks that one side runs, as 2025-11-25 wants it."""
+class TaskStore:
+    """The tasks that one side runs, as in 2025-11-25."""
 
     def __init__(self, faults: Iterable[str] = ()) -> None:
         self.faults = set(faults)
@@ -93,13 +93,13 @@ class Desk:
         if "meta-wins" in self.faults:
             wanted = params.get("_meta", {}).get(RELATED, {}).get("taskId", wanted)
         if wanted not in self.tasks:
-            raise Refused(-32603 if "unknown-is-internal" in self.faults else -32602)
+            raise Rejected(-32603 if "unknown-is-internal" in self.faults else -32602)
         return self.tasks[wanted]
 
     async def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "tasks/list":
             if params.get("cursor") not in {None, "second"}:
-                raise Refused(-32602)
+                raise Rejected(-32602)
             tasks = [self.shown(each) for each in self.tasks.values()]
             if "forgets-in-list" in self.faults:
                 tasks = []
@@ -119,16 +119,16 @@ class Desk:
             meta = {} if "unrelated-result" in self.faults else {"_meta": {RELATED: {"taskId": task.id}}}
             return {"text": "Done.", **meta} if "bare-text" in self.faults else {**task.result, **meta}
         if task.status in ENDED and "cancels-the-dead" not in self.faults:
-            raise Refused(-32602)
+            raise Rejected(-32602)
         if "cancels-later" not in self.faults:
             task.end("cancelled")
         return self.shown(task)
 
 
-class Speaker:
-    """One end of a connection: takes requests and notifications, and asks."""
+class RawPeer:
+    """One end of a connection: serves requests and notifications, and sends requests."""
 
-    def __init__(self, channel: Channel, answer: Callable[["Speaker", dict[str, Any]], Awaitable[Any]]) -> None:
+    def __init__(self, channel: Channel, answer: Callable[["RawPeer", dict[str, Any]], Awaitable[Any]]) -> None:
         self.channel = channel
         self.received: list[dict[str, Any]] = []
         self.open: dict[Any, asyncio.Future[dict[str, Any]]] = {}
@@ -146,7 +146,7 @@ class Speaker:
         self.send({"id": self._ids, "method": method, "params": params})
         return self._ids
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return await self.open[self.start(method, params)]
 
     async def read(self) -> None:
@@ -181,7 +181,7 @@ class Speaker:
     async def _reply(self, message: dict[str, Any]) -> None:
         try:
             kind = {"result": await self._answer(self, message)}
-        except Refused as refused:
+        except Rejected as refused:
             kind = {"error": refused.error}
         if "id" in message and kind.get("result", True) is not None:
             self.send({"id": message["id"], **kind})
@@ -200,39 +200,39 @@ class TaskServer:
 
     def __init__(self, faults: Iterable[str] = ()) -> None:
         self.faults = set(faults)
-        self.desk = Desk(self.faults)
+        self.store = TaskStore(self.faults)
 
     async def serve(self, channel: Channel) -> None:
         try:
-            await Speaker(channel, self.answer).read()
+            await RawPeer(channel, self.answer).read()
         finally:
-            await self.desk.close()
+            await self.store.close()
             await channel.close()
 
-    async def answer(self, speaker: Speaker, message: dict[str, Any]) -> Any:
+    async def answer(self, peer: RawPeer, message: dict[str, Any]) -> Any:
         method, params = message["method"], message.get("params", {})
         meta = params.get("_meta", {})
         if VERSION in meta:
-            result = await self.modern(speaker, message, meta.get(CAPABILITIES, {}))
+            result = await self.modern(peer, message, meta.get(CAPABILITIES, {}))
             return None if result is None else {"resultType": "complete", **result}
         if method == "initialize":
-            speaker.can = params["capabilities"]
+            peer.can = params["capabilities"]
             if params["protocolVersion"] != LEGACY:
                 return {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "tasks", "version": "1"}}
             tasks = {"list": "list-is-true" in self.faults or {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
             capabilities = {"tools": {}, "tasks": tasks}
             return {"protocolVersion": LEGACY, "capabilities": capabilities, "serverInfo": {"name": "tasks", "version": "1"}}
         if method.startswith("tasks/"):
-            return await self.desk.answer(method, params)
+            return await self.store.answer(method, params)
         if method == "tools/call":
-            return await self.legacy_call(speaker, params)
+            return await self.legacy_call(peer, params)
         return self.plain(method, LEGACY)
 
     def plain(self, method: str, revision: str) -> Any:
         if method.startswith("notifications/") or (method == "ping" and revision == LEGACY):
             return {}
         if method != "tools/list":
-            raise Refused(-32601)
+            raise Rejected(-32601)
         tools: list[dict[str, Any]] = []
         for name, support in TOOLS.items():
             more = {"execution": {"taskSupport": support}} if revision == LEGACY and support != "forbidden" else {}
@@ -245,23 +245,23 @@ class TaskServer:
 
     # 2025-11-25
 
-    async def legacy_call(self, speaker: Speaker, params: dict[str, Any]) -> Any:
+    async def legacy_call(self, peer: RawPeer, params: dict[str, Any]) -> Any:
         name = params["name"]
-        if "extension-after-a-handshake" in self.faults and EXTENSION in speaker.can.get("extensions", {}):
-            return {"resultType": "task", **self.modern_shown(self.desk.begin(self.work(speaker, name)))}
+        if "extension-after-a-handshake" in self.faults and EXTENSION in peer.can.get("extensions", {}):
+            return {"resultType": "task", **self.modern_shown(self.store.begin(self.work(peer, name)))}
         if TOOLS.get(name) == "required" and "task" not in params and "runs-plainly" not in self.faults:
-            raise Refused(-32601)
+            raise Rejected(-32601)
         if "task" in params:
             if TOOLS.get(name, "forbidden") == "forbidden":
-                raise Refused(-32601)
-            return {"task": self.desk.shown(self.desk.begin(self.work(speaker, name)))}
+                raise Rejected(-32601)
+            return {"task": self.store.shown(self.store.begin(self.work(peer, name)))}
         return text("It failed.", isError=True) if name == "fail" else text("Done.")
 
-    def work(self, speaker: Speaker, name: str) -> Callable[[Task], Awaitable[None]]:
+    def work(self, peer: RawPeer, name: str) -> Callable[[Task], Awaitable[None]]:
         async def work(task: Task) -> None:
             task.result = text("Done.")
             if name == "ask":
-                await self.question(speaker, task)
+                await self.question(peer, task)
             await asyncio.sleep(WORK)
             if name == "fail":
                 task.result = text("It failed.", isError=True)
@@ -269,24 +269,24 @@ class TaskServer:
             if "overwrites" in self.faults:
                 task.status = "working"
             task.end("failed" if fails else "completed")
-            shown = {"taskId": task.id} if "tells-half" in self.faults else self.desk.shown(task)
-            speaker.send({"method": "notifications/tasks/status", "params": shown})
+            shown = {"taskId": task.id} if "tells-half" in self.faults else self.store.shown(task)
+            peer.send({"method": "notifications/tasks/status", "params": shown})
 
         return work
 
-    async def question(self, speaker: Speaker, task: Task) -> None:
+    async def question(self, peer: RawPeer, task: Task) -> None:
         if "never-in-need" not in self.faults:
             task.status = "input_required"
         await task.wanted.wait()
         meta = {} if "unrelated-question" in self.faults else {"_meta": {RELATED: {"taskId": task.id}}}
-        await speaker.ask(
+        await peer.request(
             "elicitation/create", {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}, **meta}
         )
         task.status = "working"
 
     # The extension
 
-    async def modern(self, speaker: Speaker, message: dict[str, Any], can: dict[str, Any]) -> Any:
+    async def modern(self, peer: RawPeer, message: dict[str, Any], can: dict[str, Any]) -> Any:
         method, params = message["method"], message["params"]
         declared = EXTENSION in can.get("extensions", {})
         if method == "server/discover":
@@ -294,12 +294,12 @@ class TaskServer:
             capabilities = {"tools": {}, "resources": {}, "extensions": extensions}
             return {"supportedVersions": [MODERN, LEGACY], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private"}
         if method == "tools/call":
-            return self.modern_call(speaker, message, params["name"], declared=declared)
+            return self.modern_call(peer, message, params["name"], declared=declared)
         if method == "subscriptions/listen":
-            return self.listen(speaker, message, params["notifications"], declared=declared)
+            return self.listen(peer, message, params["notifications"], declared=declared)
         if method in {"tasks/get", "tasks/update", "tasks/cancel"}:
             if not declared and "serves-strangers" not in self.faults:
-                raise Refused(-32021, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+                raise Rejected(-32021, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
             return self.about_task(method, params)
         if method == "resources/list":
             return {"resources": [{"uri": "ui://tasks/page", "name": "page"}], "ttlMs": 0, "cacheScope": "private"}
@@ -312,7 +312,7 @@ class TaskServer:
             return {"resultType": "task", **self.plain(method, MODERN), "ttlMs": 0, "cacheScope": "private"}
         return {**self.plain(method, MODERN), "ttlMs": 0, "cacheScope": "private"}
 
-    def modern_call(self, speaker: Speaker, message: dict[str, Any], name: str, *, declared: bool) -> Any:
+    def modern_call(self, peer: RawPeer, message: dict[str, Any], name: str, *, declared: bool) -> Any:
         if name in {"greet", "dashboard"}:
             return text("" if name == "dashboard" and "app-without-text" in self.faults else "Done.")
         if not declared and "unasked-tasks" not in self.faults:
@@ -326,47 +326,45 @@ class TaskServer:
                 return
             await asyncio.sleep(WORK)
             if token is not None and "tells-progress" in self.faults:
-                speaker.send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+                peer.send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
             if "tells-the-log" in self.faults:
-                speaker.send({"method": "notifications/message", "params": {"level": "info", "data": "half of it is done"}})
-            cancelled = any(
-                each.get("params", {}).get("requestId") == message["id"] for each in speaker.received if "id" not in each
-            )
+                peer.send({"method": "notifications/message", "params": {"level": "info", "data": "half of it is done"}})
+            cancelled = any(each.get("params", {}).get("requestId") == message["id"] for each in peer.received if "id" not in each)
             if cancelled and "cancelled-cancels" in self.faults:
                 task.end("cancelled")
             task.end("failed" if name == "fail" and "fail-fails" in self.faults else "completed")
 
-        return {"resultType": "task", **self.modern_shown(self.desk.begin(work))}
+        return {"resultType": "task", **self.modern_shown(self.store.begin(work))}
 
     def modern_shown(self, task: Task) -> dict[str, Any]:
-        shown = self.desk.shown(task)
+        shown = self.store.shown(task)
         shown |= {"pollIntervalMs": shown.pop("pollInterval"), **({"ttlMs": shown.pop("ttl")} if "ttl" in shown else {})}
         return shown
 
     def about_task(self, method: str, params: dict[str, Any]) -> Any:
-        task = self.desk.find(params)
+        task = self.store.find(params)
         if method == "tasks/get":
             task.seen_ended += 1
             if "late-tasks" in self.faults and task.seen_ended == 1:
-                raise Refused(-32602)
+                raise Rejected(-32602)
             belongs = {"completed": {"result": task.result}, "failed": {"error": {"code": -32603, "message": "no"}}}
             more = {"inputRequests": task.questions} if task.questions else belongs.get(task.status, {})
             return {**self.modern_shown(task), **({} if "keeps-results" in self.faults else more)}
         if method == "tasks/update" and "strict-updates" in self.faults and params["inputResponses"].keys() - task.questions.keys():
-            raise Refused(-32602)
+            raise Rejected(-32602)
         if method == "tasks/cancel":
             task.end("cancelled")
         return self.modern_shown(task) if "long-acknowledgements" in self.faults else {}
 
-    def listen(self, speaker: Speaker, message: dict[str, Any], wanted: dict[str, Any], *, declared: bool) -> None:
+    def listen(self, peer: RawPeer, message: dict[str, Any], wanted: dict[str, Any], *, declared: bool) -> None:
         ids = wanted.get("taskIds", [])
         if ids and not declared and "tells-strangers" not in self.faults:
             code = -32602 if "refuses-strangers-in-its-own-way" in self.faults else -32021
-            raise Refused(code, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+            raise Rejected(code, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
         if "tells-of-anything" not in self.faults:
-            ids = [each for each in ids if each in self.desk.tasks]
+            ids = [each for each in ids if each in self.store.tasks]
         shown = {"notifications": {"taskIds": ids} if ids else {}, "_meta": {SUBSCRIPTION: message["id"]}}
-        speaker.send({"method": "notifications/subscriptions/acknowledged", "params": shown})
+        peer.send({"method": "notifications/subscriptions/acknowledged", "params": shown})
 
 
 def task_server(*faults: str) -> ChannelTarget:

@@ -11,7 +11,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], object]
 
 
 def response_mutant(rule: str, method: str, *, revision: str | None = None) -> Callable[[Change], Any]:
-    """A function of an answer to that method, and of the request: it changes the answer in its place."""
+    """Register a function of a response to a method and of the request; it changes the response in place."""
 
     def enter(function: Change) -> Any:
         @functools.wraps(function)
@@ -39,12 +39,12 @@ def response_mutant(rule: str, method: str, *, revision: str | None = None) -> C
 
 
 def become_result(message: dict[str, Any], **members: Any) -> None:
-    """Makes an answer a result, for whatever revision."""
+    """Turn a response into a result that is valid in all revisions."""
     message.pop("error", None)
     message["result"] = {"resultType": "complete", **members}
 
 
 def become_error(message: dict[str, Any], code: int) -> None:
-    """Makes an answer an error."""
+    """Turn a response into an error."""
     message.pop("result", None)
     message["error"] = {"code": code, "message": "no"}

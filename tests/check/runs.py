@@ -1,4 +1,4 @@
-"""Runs the check on healthy twins and on mutants, each time in a new event loop."""
+"""Run the check on healthy peers and on mutants, each time in a new event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,16 +22,16 @@ from twopipes._tools.check.server_source import ChannelTarget, ServerTarget
 from twopipes._tools.check.verdict import DEFECT, CheckResult
 from twopipes.settings import Timeouts
 
-# Seconds. A net under tests that hang, not an assertion.
+# Seconds. Ends tests that hang.
 NET = 100
 PATIENT = ScenarioTimeouts(client=20, stimulus=10, grace=0.02, step=2, limit=8)
-# Seconds. For the healthy client in memory: what never comes is not waited for as long as with processes.
+# Seconds. For the healthy client in memory, which needs less time than a process.
 BRISK = Timeouts(connect=4, probe=2, request=4, total=5)
 HASTY = ScenarioTimeouts(client=3, stimulus=1, grace=0.02, step=0.5, limit=1)
 
 
 def run(work: Any) -> Any:
-    """A coroutine in a loop of its own; nothing that it started is left when it ends."""
+    """Run a coroutine in its own event loop, and assert that no task remains."""
 
     async def bounded() -> Any:
         async with asyncio.timeout(NET * time_scale()):
@@ -52,7 +52,7 @@ async def of_server(
     wanted: Iterable[str] | None = None,
     timeouts: ProbeTimeouts | None = None,
 ) -> CheckResult:
-    """What the check says of a server; the healthy one in memory unless another is given."""
+    """Check a server, by default the healthy one in memory."""
     target = target or ChannelTarget(served(new_server()), timeouts=timeouts or scaled(WAITS))
     return sound(await check_server(target, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
 
@@ -64,19 +64,19 @@ async def of_client(
     wanted: Iterable[str] | None = None,
     timeouts: ScenarioTimeouts | None = None,
 ) -> CheckResult:
-    """What the check says of a client; the healthy one in memory unless another is given."""
+    """Check a client, by default the healthy one in memory."""
     driver = driver or InProcessDriver(partial(tour, timeouts=scaled(BRISK)))
     return sound(await check_client(driver, revisions=revisions, wanted=wanted, timeouts=timeouts or scaled(PATIENT)))
 
 
 def sound(outcome: CheckResult) -> CheckResult:
-    """The same, in which no probe and no scenario has broken."""
+    """Assert that no probe and no scenario has raised an exception; return the result."""
     assert [verdict.why for verdict in outcome.verdicts if verdict.why.startswith(DEFECT)] == []
     return outcome
 
 
 def revision_of(mutant: Mutant) -> str:
-    """In which revision a mutant is tried: its own, or the newest in which its rule is judged."""
+    """Return the revision in which a mutant is tried: its own, or the newest in which its rule is judged."""
     rule = RULES[mutant.rule]
     if mutant.revision is not None:
         assert rule.applies_in(mutant.revision), f"{mutant.rule} does not apply in {mutant.revision}"
@@ -86,21 +86,21 @@ def revision_of(mutant: Mutant) -> str:
     return max(tried or rule.revisions)
 
 
-def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
-    """What the check said of a mutant's rule instead of finding the fault; nothing where it was found."""
-    said: list[tuple[str, str]] = []
+def missed_by_check(mutant: Mutant) -> list[tuple[str, str]]:
+    """Return the verdicts about a mutant's rule if the check did not find the fault; nothing if it did."""
+    missed: list[tuple[str, str]] = []
     for each in TIME_SCALES:
         with scaled_by(each):
             found = run(outcome_of(mutant)).of(mutant.rule)
         if failures := [verdict for verdict in found if verdict.outcome == "failed"]:
             # Every failure needs a fix.
             return [("failed", f"{verdict.why}, and it has no fix") for verdict in failures if not verdict.fix]
-        said = [(verdict.outcome, verdict.why) for verdict in found]
-    return said or [("silent", "no verdict at all")]
+        missed = [(verdict.outcome, verdict.why) for verdict in found]
+    return missed or [("silent", "no verdict at all")]
 
 
 def patiently(work: Callable[[], Awaitable[CheckResult]]) -> CheckResult:
-    """The outcome of a check that nothing should fail in: where something does, what is said after longer waits counts."""
+    """Return the result of a check that should have no failures; after a failure it is repeated with longer timeouts."""
     for each in TIME_SCALES:
         with scaled_by(each):
             outcome: CheckResult = run(work())
@@ -110,7 +110,7 @@ def patiently(work: Callable[[], Awaitable[CheckResult]]) -> CheckResult:
 
 
 async def outcome_of(mutant: Mutant) -> CheckResult:
-    """What the check says of a mutant about the rule that it breaks."""
+    """Check a mutant for the rule that it breaks."""
     revisions, wanted = [revision_of(mutant)], {mutant.rule}
     if mutant.kind == "raw":
         peer = mutant.function()
@@ -128,7 +128,7 @@ async def outcome_of(mutant: Mutant) -> CheckResult:
 
 
 def _mutated(mutant: Mutant) -> Any:
-    async def make_the_tour(launcher: Launcher) -> None:
+    async def run_tour(launcher: Launcher) -> None:
         class Mutated:
             async def serve(self, *, channel: Channel) -> None:
                 # The client has the other end of this channel; the mutant is between the fake server and the client.
@@ -136,7 +136,7 @@ def _mutated(mutant: Mutant) -> Any:
 
         await tour(Mutated(), timeouts=scaled(Timeouts(connect=0.8, probe=0.5, request=0.5, total=1)))
 
-    return make_the_tour
+    return run_tour
 
 
 def judged(side: str) -> set[str]:

@@ -1,8 +1,8 @@
-"""A slow link: starts a server and passes on what is said in both directions, each chunk 5 to 20 ms late.
+"""A slow link: starts a server and relays both directions, each chunk 5 to 20 ms late.
 
     python slow_link.py SEED COMMAND...
 
-The order of the bytes stays. It ends when the server ends, with the same exit code.
+The order of the bytes is kept. It exits when the server exits, with the same exit code.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ ROOM = 256
 
 
 def relay(source: int, target: int, delays: random.Random) -> None:
-    """Copies one direction until it ends, then closes the target."""
+    """Copy one direction until it ends, then close the target."""
     link: queue.Queue[tuple[float, bytes]] = queue.Queue(ROOM)
 
     def receive() -> None:
@@ -46,18 +46,18 @@ def relay(source: int, target: int, delays: random.Random) -> None:
             while chunk:
                 chunk = chunk[os.write(target, chunk) :]
         except OSError:
-            os.close(source)  # the reader is gone; the writer finds out by its next write
+            os.close(source)  # the reader has closed the pipe; the next write of the writer fails
             break
     os.close(target)
 
 
 def main() -> int:
-    """Runs the command behind the link."""
+    """Run the command at the other end of the link."""
     seed, *command = sys.argv[1:]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None
     assert child.stdout is not None
-    # The whole group gets signals, the server included: it decides what comes of them.
+    # The whole group gets signals, the server included: it decides how to react.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     there = threading.Thread(target=relay, args=(0, os.dup(child.stdin.fileno()), random.Random(f"{seed} there")), daemon=True)

@@ -6,14 +6,14 @@ import pytest
 
 from check import full_tour
 from check.mutation import all_mutants
-from check.runs import of_client, patiently, what_was_missed
+from check.runs import missed_by_check, of_client, patiently
 from twopipes._protocol.revisions import ALL
 from twopipes._tools.check.client_run import CommandDriver
 
 
 @pytest.mark.parametrize("mutant", all_mutants("client"), ids=str)
 def test_a_mutant_is_caught(mutant):
-    assert what_was_missed(mutant) == []
+    assert missed_by_check(mutant) == []
 
 
 @pytest.mark.parametrize("revision", ALL)

@@ -46,9 +46,9 @@ def talking_client(revision, tour):
         async with RawConnection(launcher) as connection:
 
             async def ask(method, **params):
-                return await connection.ask(method, {**params, **meta})
+                return await connection.request(method, {**params, **meta})
 
-            await (ask("server/discover") if revision == MODERN else connection.shake_hands())
+            await (ask("server/discover") if revision == MODERN else connection.initialize())
             await tour(connection, ask)
 
     return InProcessDriver(go)
@@ -82,8 +82,8 @@ def test_a_client_that_reports_a_failed_call_by_its_exit_code_has_no_findings(ru
 def test_a_client_that_gives_up_a_contradictory_server_is_not_judged():
     async def go(launcher):
         async with RawConnection(launcher) as connection:
-            if "result" in await connection.ask("server/discover", {"_meta": META}):
-                await connection.ask("tools/list", {"_meta": META})
+            if "result" in await connection.request("server/discover", {"_meta": META}):
+                await connection.request("tools/list", {"_meta": META})
 
     assert outcomes(InProcessDriver(go), MODERN, "DE-03") == {("skipped", "")}
 
@@ -110,10 +110,10 @@ def test_a_client_that_dropped_its_listen_when_the_server_died_is_not_judged():
     async def go(launcher):
         with suppress(ConnectionError, TwopipesError):
             async with hand_to(launcher) as hand:
-                await hand.ask("server/discover", {})
+                await hand.request("server/discover", {})
                 hand.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-                await hand.ask("prompts/list", {})
+                await hand.request("prompts/list", {})
         async with hand_to(launcher) as hand:
-            await hand.ask("tools/list", {})
+            await hand.request("tools/list", {})
 
     assert outcomes(InProcessDriver(go), MODERN, "SU-16") == {("skipped", "")}

@@ -3,13 +3,13 @@
 import pytest
 
 from check.mutation import all_mutants
-from check.runs import of_server, patiently, what_was_missed
+from check.runs import missed_by_check, of_server, patiently
 from twopipes._protocol.revisions import ALL
 
 
 @pytest.mark.parametrize("mutant", all_mutants("server"), ids=str)
 def test_a_mutant_is_caught(mutant):
-    assert what_was_missed(mutant) == []
+    assert missed_by_check(mutant) == []
 
 
 @pytest.mark.parametrize("revision", ALL)

@@ -1,8 +1,7 @@
-"""How long the tests wait for what may never come: little at first, and far longer before they believe that it does not come.
+"""The timeouts of the tests, and a factor that makes them longer.
 
-A mutant that is found out by its silence costs a whole wait, so the waits are short; on a busy machine a short wait may also end
-before an answer that was on its way. What a short wait did not catch is therefore tried again with longer ones, and only the
-longest speaks for itself.
+A mutant that does not respond costs a whole timeout, so the timeouts are short. On a busy machine a short timeout may end before a
+response arrives. So a mutant that was not caught is tried again with longer timeouts, and only the longest ones count.
 """
 
 from collections.abc import Iterator
@@ -15,27 +14,27 @@ from msgspec import structs
 Times = TypeVar("Times")
 
 TIME_SCALES = (1, 5, 25)
-"""How often as long as written: one after the other, until something is caught."""
+"""The factors, which are tried one after the other until a mutant is caught."""
 
-_pace: ContextVar[float] = ContextVar("pace", default=1)
+_scale: ContextVar[float] = ContextVar("scale", default=1)
 
 
 @contextmanager
-def scaled_by(times: float) -> Iterator[None]:
-    """Inside, everything that :func:`waiting` returns is so many times as long."""
-    token = _pace.set(times)
+def scaled_by(factor: float) -> Iterator[None]:
+    """Set the factor inside a block."""
+    token = _scale.set(factor)
     try:
         yield
     finally:
-        _pace.reset(token)
+        _scale.reset(token)
 
 
 def time_scale() -> float:
-    """How often as long as written the tests wait just now."""
-    return _pace.get()
+    """Return the current factor."""
+    return _scale.get()
 
 
 def scaled(timeouts: Times) -> Times:
-    """Waits, patience or timeouts, as long as the tests wait just now."""
+    """Return timeouts multiplied by the current factor."""
     longer: dict[str, Any] = {name: value * time_scale() for name, value in structs.asdict(timeouts).items() if value is not None}  # type: ignore[type-var]
     return structs.replace(timeouts, **longer)  # type: ignore[type-var]

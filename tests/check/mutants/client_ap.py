@@ -8,7 +8,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 @raw_mutant("AP-01")
 def gives_up_at_unknown_extensions():
-    return listening_client(lambda hand, _listen: any("com.example/unknown" in str(each) for each in hand.received))
+    return listening_client(lambda peer, _listen: any("com.example/unknown" in str(each) for each in peer.received))
 
 
 @message_mutant("AP-02")

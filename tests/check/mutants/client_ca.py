@@ -30,7 +30,7 @@ def cancels_what_it_never_sent(message):
 
 
 @message_mutant("CA-08")
-def cancels_what_it_never_sent_on_the_stateless_wire(message):
+def cancels_what_it_never_sent_in_a_modern_revision(message):
     return cancels_what_it_never_sent(message)
 
 
@@ -48,7 +48,7 @@ def cancels_a_list(message):
     return message
 
 
-def stops_at_a_late_answer(wire: Wire):
+def stops_at_a_late_response(wire: Wire):
     given_up = []
     broken = []
 
@@ -67,12 +67,12 @@ def stops_at_a_late_answer(wire: Wire):
 
 
 @wire_mutant("CA-06")
-def does_not_survive_a_late_answer(wire: Wire):
-    stops_at_a_late_answer(wire)
+def exits_at_a_late_response(wire: Wire):
+    stops_at_a_late_response(wire)
 
 
 @wire_mutant("CA-06", revision="2025-11-25")
-def complains_about_a_late_answer(wire: Wire):
+def complains_about_a_late_response(wire: Wire):
     given_up = []
 
     def note(line):
@@ -83,18 +83,18 @@ def complains_about_a_late_answer(wire: Wire):
     def complain(line):
         message = json.loads(line)
         if "method" not in message and message.get("id") in given_up:
-            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "nobody asked"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "not requested"}})
 
     wire.from_subject, wire.to_subject = note, complain
 
 
 @wire_mutant("CA-07")
-def does_not_survive_a_race(wire: Wire):
-    stops_at_a_late_answer(wire)
+def exits_at_a_race(wire: Wire):
+    stops_at_a_late_response(wire)
 
 
 @wire_mutant("CA-07", revision="2025-11-25")
-def answers_twice_what_was_taken_back(wire: Wire):
+def answers_twice_a_cancelled_question(wire: Wire):
     def answer(line):
         message = json.loads(line)
         if message.get("method") == CANCELLED:
@@ -107,7 +107,7 @@ def answers_twice_what_was_taken_back(wire: Wire):
 
 
 @wire_mutant("CA-03", revision="2025-11-25")
-def answers_what_was_taken_back(wire: Wire):
+def answers_a_cancelled_question(wire: Wire):
     """Somebody fills the form in after all, a moment after the client has shown that it has read the cancellation."""
     taken_back = []
 
@@ -140,7 +140,7 @@ def compares_ids_as_text(wire: Wire):
 
 
 @wire_mutant("CA-05")
-def does_not_survive_a_strange_cancellation(wire: Wire):
+def exits_at_an_unusual_cancellation(wire: Wire):
     deaf = []
 
     def stop(line):
@@ -152,7 +152,7 @@ def does_not_survive_a_strange_cancellation(wire: Wire):
 
 
 @wire_mutant("CA-05", revision="2025-11-25")
-def complains_about_a_strange_cancellation(wire: Wire):
+def complains_about_an_unusual_cancellation(wire: Wire):
     def complain(line):
         if json.loads(line).get("method") == CANCELLED:
             wire.send_to_check({"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "no such request"}})

@@ -24,7 +24,7 @@ def keeping(is_kept):
 
 
 @raw_mutant("CH-03")
-def takes_a_negative_time_for_a_long_one():
+def mistakes_a_negative_time_for_a_long_one():
     return keeping(lambda uri, seen: (seen.get(uri) or 0) < 0)
 
 

@@ -26,7 +26,7 @@ def answers_what_it_did_not_declare_in_a_session(message):
 
 
 @message_mutant("CP-02", revision="2024-11-05")
-def answers_for_its_model_without_a_word(message):
+def answers_sampling_without_declaring_it(message):
     declared(message).pop("sampling", None)
     return message
 
@@ -99,10 +99,10 @@ def stops_at(wire: Wire, word):
 
 
 @wire_mutant("CP-09")
-def does_not_survive_unknown_capabilities(wire: Wire):
+def exits_at_unknown_capabilities(wire: Wire):
     stops_at(wire, "x-unknown")
 
 
 @wire_mutant("CP-09", revision="2025-11-25")
-def does_not_survive_unknown_capabilities_in_a_session(wire: Wire):
+def exits_at_unknown_capabilities_in_a_session(wire: Wire):
     stops_at(wire, "x-unknown")

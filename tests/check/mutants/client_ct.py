@@ -54,24 +54,24 @@ def has_an_icon_and_no_list_of_them(message):
 
 
 @wire_mutant("CT-07")
-def fetches_whatever_it_is_told(wire: Wire):
-    def hear(line):
+def fetches_every_icon(wire: Wire):
+    def receive(line):
         for port in re.findall(rb"ftp://127.0.0.1:(\d+)/", line)[:1]:
             socket.create_connection(("127.0.0.1", int(port))).close()
 
-    wire.to_subject = hear
+    wire.to_subject = receive
 
 
 @wire_mutant("CT-07", revision="2025-11-25")
-def drops_a_list_with_strange_icons(wire: Wire):
-    def hear(line):
+def drops_a_list_with_unusual_icons(wire: Wire):
+    def receive(line):
         message = json.loads(line)
         if b"javascript:" not in line:
             return None
         message["result"]["tools"] = []
         return json.dumps(message).encode() + b"\n"
 
-    wire.to_subject = hear
+    wire.to_subject = receive
 
 
 @wire_mutant("CT-08")

@@ -17,7 +17,7 @@ def asks_for_tools_before_it_probes(message):
 
 
 @wire_mutant("DE-02")
-def opens_a_session_with_everybody(wire: Wire):
+def opens_a_session_with_every_server(wire: Wire):
     def open_one(line):
         if b'"supportedVersions"' in line:
             params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
@@ -27,7 +27,7 @@ def opens_a_session_with_everybody(wire: Wire):
 
 
 @wire_mutant("DE-03")
-def takes_a_refused_version_for_the_old_era(wire: Wire):
+def mistakes_a_refused_version_for_the_old_era(wire: Wire):
     wire.to_subject = lambda line: line.replace(b'"code":-32022', b'"code":-32601') + b"\n"
 
 
@@ -37,13 +37,13 @@ def gives_up_after(is_reason):
     def mutate(wire: Wire):
         heard = []
 
-        def hear(line):
+        def receive(line):
             heard.append(json.loads(line))
 
         def refrain(line):
             return b"" if b'"initialize"' in line and is_reason(heard) else None
 
-        wire.to_subject, wire.from_subject = hear, refrain
+        wire.to_subject, wire.from_subject = receive, refrain
 
     return mutate
 
@@ -64,7 +64,7 @@ def falls_back_on_one_code_alone(wire: Wire):
 
 
 @wire_mutant("DE-05")
-def takes_invalid_params_for_the_new_era(wire: Wire):
+def mistakes_invalid_params_for_the_new_era(wire: Wire):
     gives_up_after(lambda heard: bool(heard) and heard[-1].get("error", {}).get("code") == -32602)(wire)
 
 
@@ -123,10 +123,10 @@ def calls_whatever_it_meets():
 
 
 @wire_mutant("DE-15")
-def takes_old_versions_for_requests(wire: Wire):
+def mistakes_old_versions_for_requests(wire: Wire):
     probes, lists = [], []
 
-    def hear(line):
+    def receive(line):
         versions = json.loads(line).get("result", {}).get("supportedVersions")
         lists.extend([versions] if versions is not None else [])
 
@@ -139,7 +139,7 @@ def takes_old_versions_for_requests(wire: Wire):
             return json.dumps({**probes[0], "id": message["id"], "method": "tools/list"}).encode() + b"\n"
         return None
 
-    wire.to_subject, wire.from_subject = hear, use
+    wire.to_subject, wire.from_subject = receive, use
 
 
 @wire_mutant("DE-15")
@@ -161,13 +161,13 @@ def stops_when_the_probe_is_answered_late(wire: Wire):
 
     answered: list[bool] = []
 
-    def hear(line):
+    def receive(line):
         message = json.loads(line)
         if message.get("id") in probes:
             answered.append(True)
             late.extend([message] if opened and opened[0] else [])
 
-    wire.from_subject, wire.to_subject = speak, hear
+    wire.from_subject, wire.to_subject = speak, receive
 
 
 @wire_mutant("DE-17")
@@ -183,10 +183,10 @@ def uses_the_id_of_the_probe_again(wire: Wire):
             return json.dumps({**message, "id": ids["probe"]}).encode() + b"\n"
         return None
 
-    def hear(line):
+    def receive(line):
         message = json.loads(line)
         if "handshake" in ids and message.get("id") == ids["probe"] and "result" in message:
             return json.dumps({**message, "id": ids["handshake"]}).encode() + b"\n"
         return None
 
-    wire.from_subject, wire.to_subject = speak, hear
+    wire.from_subject, wire.to_subject = speak, receive

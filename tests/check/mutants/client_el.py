@@ -71,7 +71,7 @@ def does_not_answer_without_a_mode(wire: Wire):
 
 
 @wire_mutant("EL-07", revision="2025-11-25")
-def refuses_without_a_mode(wire: Wire):
+def rejects_without_a_mode(wire: Wire):
     def refuse(line):
         message = json.loads(line)
         if message.get("method") != "elicitation/create" or "mode" in message["params"]:
@@ -83,7 +83,7 @@ def refuses_without_a_mode(wire: Wire):
 
 
 @message_mutant("EL-09")
-def refuses_a_mode_in_its_own_way(message):
+def rejects_a_mode_in_its_own_way(message):
     if "error" in message:
         message["error"]["code"] = -32603
     return message
@@ -98,7 +98,7 @@ def sends_content_with_its_consent():
 
 
 @wire_mutant("EL-12")
-def is_upset_by_unknown_visits(wire: Wire):
+def fails_at_unknown_visits(wire: Wire):
     upset = []
 
     def be_upset(line):

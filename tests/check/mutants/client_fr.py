@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from check.mutation import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
+from check.mutation import Wire, line_mutant, nothing_from, raw_mutant, wire_mutant
 from check.raw_tasks_client import hand_to
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
@@ -57,7 +57,7 @@ def hangs_when_all_is_done():
 
 
 @wire_mutant("FR-10")
-def answers_requests_on_the_stateless_wire(wire: Wire):
+def answers_requests_in_a_modern_revision(wire: Wire):
     def answer(line):
         message = json.loads(line)
         if "method" in message and "id" in message:
@@ -67,7 +67,7 @@ def answers_requests_on_the_stateless_wire(wire: Wire):
 
 
 @wire_mutant("FR-13")
-def takes_a_read_for_a_message(wire: Wire):
+def treats_each_read_as_a_message(wire: Wire):
     wire.chunk_to_subject = lambda data: data if data.startswith(b"{") and data.endswith(b"\n") else b""
 
 
@@ -77,12 +77,12 @@ def takes_one_line_of_each_read(wire: Wire):
 
 
 @wire_mutant("FR-13")
-def hears_nothing_after_a_very_long_line(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: len(line) > 32 * 1024 * 1024)
+def reads_nothing_after_a_very_long_line(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: len(line) > 32 * 1024 * 1024)
 
 
 @wire_mutant("FR-14")
-def takes_the_next_answer_for_its_own(wire: Wire):
+def mistakes_the_next_answer_for_its_own(wire: Wire):
     asked = []
 
     def ask(line):
@@ -107,9 +107,9 @@ def does_not_understand_a_carriage_return(wire: Wire):
 @raw_mutant("FR-15")
 def forgets_the_last_newline():
     async def leave(launcher):
-        async with hand_to(launcher) as hand:
-            await hand.ask("server/discover", {})
-            hand.start("tools/list", {})
-            hand.channel.write(b'{"jsonrpc":"2.0","method":"notifications/nothing"}')
+        async with hand_to(launcher) as peer:
+            await peer.request("server/discover", {})
+            peer.start("tools/list", {})
+            peer.channel.write(b'{"jsonrpc":"2.0","method":"notifications/nothing"}')
 
     return InProcessDriver(leave)

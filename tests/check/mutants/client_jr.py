@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutation import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
+from check.mutation import Wire, line_mutant, message_mutant, nothing_from, wire_mutant
 
 LEGACY = "2025-11-25"
 
@@ -87,7 +87,7 @@ def has_params_that_are_arrays(message):
 
 
 @wire_mutant("JR-12")
-def knows_no_batches(wire: Wire):
+def does_not_support_batches(wire: Wire):
     wire.to_subject = lambda line: b"" if line.startswith(b"[") else None
 
 
@@ -136,7 +136,7 @@ def takes_answers_out_of_arrays(wire: Wire):
 
 
 @message_mutant("JR-16")
-def says_nothing_about_unknown_methods(message):
+def does_not_respond_to_unknown_methods(message):
     return None if "error" in message else message
 
 
@@ -148,15 +148,15 @@ def forgets_the_ids_of_errors(message):
 
 
 @wire_mutant("JR-18")
-def refuses_unknown_members(wire: Wire):
+def rejects_unknown_members(wire: Wire):
     wire.to_subject = lambda line: b"" if b'"zz"' in line and b"supportedVersions" not in line else None
 
 
 @wire_mutant("JR-19")
-def is_stunned_by_a_stray_answer(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: b"999999" in line)
+def hangs_after_a_stray_response(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: b"999999" in line)
 
 
 @wire_mutant("JR-20")
-def is_stunned_by_a_broken_line(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: b"{oops" in line)
+def hangs_after_a_broken_line(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: b"{oops" in line)

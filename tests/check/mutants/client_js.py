@@ -67,12 +67,12 @@ def never_finishes_a_validation():
 
 
 @raw_mutant("JS-06")
-def is_lost_in_the_depth():
+def hangs_at_a_deep_schema():
     return stuck_at("floor0")
 
 
 @raw_mutant("JS-06")
-def is_lost_between_mirrors():
+def hangs_at_a_recursive_schema():
     return stuck_at("mirror")
 
 

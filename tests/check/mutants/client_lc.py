@@ -61,35 +61,35 @@ def takes_any_version(wire: Wire):
 
 
 @raw_mutant("LC-10")
-def sits_there_in_silence():
+def waits_silently_after_another_version():
     async def sit(launcher):
         async with RawConnection(launcher) as connection:
-            told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
-            agreed = await connection.ask("initialize", told)
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
+            agreed = await connection.request("initialize", params)
             if agreed["result"]["protocolVersion"] != "2025-11-25":
                 await asyncio.Event().wait()
             connection.send("notifications/initialized")
-            await connection.ask("tools/list")
+            await connection.request("tools/list")
 
     return InProcessDriver(sit)
 
 
 @message_mutant("LC-11")
-def asks_for_prompts_that_nobody_declared(message):
+def asks_for_prompts_that_the_server_did_not_declare(message):
     if message.get("method") == "tools/list":
         return message, {"jsonrpc": "2.0", "id": 9001, "method": "prompts/list"}
     return message
 
 
 @message_mutant("LC-11", revision="2025-03-26")
-def asks_for_resources_that_nobody_declared(message):
+def asks_for_resources_that_the_server_did_not_declare(message):
     if message.get("method") == "tools/list":
         return message, {"jsonrpc": "2.0", "id": 9001, "method": "resources/list"}
     return message
 
 
 @message_mutant("LC-11")
-def asks_for_tasks_that_nobody_declared(message):
+def asks_for_tasks_that_the_server_did_not_declare(message):
     if message.get("method") == "tools/list":
         return message, {"jsonrpc": "2.0", "id": 9001, "method": "tasks/list"}
     return message
@@ -104,5 +104,5 @@ def cancels_the_handshake(message):
 
 
 @raw_mutant("LC-13", is_slow=True)
-def dies_of_an_error():
+def exits_at_an_error():
     return CommandDriver([sys.executable, str(RAW), "dies-of-an-error", "{server}"])

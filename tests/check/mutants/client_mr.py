@@ -104,7 +104,7 @@ def mixes_two_states_up(message):
 
 
 @wire_mutant("MR-10")
-def knocks_and_knocks(wire: Wire):
+def retries_endlessly(wire: Wire):
     calls = {}
 
     def note(line):

@@ -10,12 +10,12 @@ def with_key(message, key, value=1):
 
 
 @message_mutant("MT-01")
-def writes_a_key_that_is_none(message):
+def writes_an_invalid_key(message):
     return with_key(message, "-bad key-")
 
 
 @message_mutant("MT-01", revision="2025-06-18")
-def writes_a_prefix_that_is_none(message):
+def writes_an_invalid_prefix(message):
     return with_key(message, "com.example-/key")
 
 
@@ -35,7 +35,7 @@ def takes_a_key_of_the_older_protocol(message):
 
 
 @message_mutant("MT-05")
-def sends_a_trace_that_is_none(message):
+def sends_an_invalid_trace(message):
     return with_key(message, "traceparent", "00-" + "0" * 32 + "-" + "1" * 16 + "-01")
 
 
@@ -58,15 +58,15 @@ def stops_at(wire: Wire, word):
 
 
 @wire_mutant("MT-04")
-def does_not_survive_the_future(wire: Wire):
+def exits_at_a_reserved_key(wire: Wire):
     stops_at(wire, "io.modelcontextprotocol/future")
 
 
 @wire_mutant("MT-06")
-def does_not_survive_a_broken_trace(wire: Wire):
+def exits_at_a_broken_trace(wire: Wire):
     stops_at(wire, '"junk"')
 
 
 @wire_mutant("MT-06", revision="2025-03-26")
-def does_not_survive_a_broken_trace_in_a_session(wire: Wire):
+def exits_at_a_broken_trace_in_a_session(wire: Wire):
     stops_at(wire, '"junk"')

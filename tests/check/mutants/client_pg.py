@@ -31,12 +31,12 @@ def trims_cursors(message):
 
 
 @wire_mutant("PG-02", revision="2025-11-25")
-def takes_an_empty_page_for_the_end(wire: Wire):
+def mistakes_an_empty_page_for_the_end(wire: Wire):
     wire.to_subject = _without_next_cursor(lambda result: result["tools"] == [])
 
 
 @wire_mutant("PG-04")
-def takes_an_empty_cursor_for_the_end(wire: Wire):
+def mistakes_an_empty_cursor_for_the_end(wire: Wire):
     wire.to_subject = _without_next_cursor(lambda result: result.get("nextCursor") == "")
 
 
@@ -71,12 +71,12 @@ def goes_on_after_the_last_page(wire: Wire):
 
 
 @raw_mutant("PG-06")
-def follows_a_circle_for_ever():
+def follows_repeated_cursors_endlessly():
     async def walk(launcher):
         async with RawConnection(launcher) as connection:
             params = {"_meta": META}
             while params is not None:
-                answer = await connection.ask("tools/list", params)
+                answer = await connection.request("tools/list", params)
                 cursor = answer["result"].get("nextCursor")
                 params = None if cursor is None else {"cursor": cursor, "_meta": META}
 

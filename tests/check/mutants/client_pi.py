@@ -11,7 +11,7 @@ META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontex
 
 
 @message_mutant("PI-01", revision="2025-11-25")
-def says_pong(message):
+def responds_with_pong(message):
     if message.get("result") == {}:
         message["result"] = {"pong": True}
     return message

@@ -13,7 +13,7 @@ def note(token, progress=1):
 
 
 @message_mutant("PR-01")
-def takes_half_a_number_for_a_token(message):
+def mistakes_half_a_number_for_a_token(message):
     meta = message.get("params", {}).get("_meta", {})
     if "progressToken" in meta:
         meta["progressToken"] = 1.5
@@ -21,17 +21,17 @@ def takes_half_a_number_for_a_token(message):
 
 
 @wire_mutant("PR-02", revision="2025-11-25")
-def tells_of_progress_that_nobody_wanted(wire: Wire):
-    def tell(line):
+def reports_progress_without_a_token(wire: Wire):
+    def change(line):
         message = json.loads(line)
         if message.get("method") in QUESTIONS:
             wire.send_to_check(note(message["id"]))
 
-    wire.to_subject = tell
+    wire.to_subject = change
 
 
 @message_mutant("PR-05")
-def tells_of_progress_on_the_stateless_wire(message):
+def reports_progress_in_a_modern_revision(message):
     return (note(1), message) if message.get("method") == "tools/call" else message
 
 
@@ -39,7 +39,7 @@ def when_asked_with_a_token(wire: Wire, before, after=lambda _token: ()):
     """Says something before and after the answer to a question that gave a token."""
     given = {}
 
-    def hear(line):
+    def receive(line):
         message = json.loads(line)
         token = message.get("params", {}).get("_meta", {}).get("progressToken") if message.get("method") in QUESTIONS else None
         if token is not None:
@@ -54,16 +54,16 @@ def when_asked_with_a_token(wire: Wire, before, after=lambda _token: ()):
             return line + b"\n" + b"".join(json.dumps(each).encode() + b"\n" for each in notes)
         return None
 
-    wire.to_subject, wire.from_subject = hear, answer
+    wire.to_subject, wire.from_subject = receive, answer
 
 
 @wire_mutant("PR-03", revision="2025-11-25")
-def tells_of_progress_that_falls(wire: Wire):
+def reports_progress_that_falls(wire: Wire):
     when_asked_with_a_token(wire, lambda token: [note(token, 2), note(token, 1)])
 
 
 @wire_mutant("PR-04", revision="2025-11-25")
-def tells_of_progress_after_its_answer(wire: Wire):
+def reports_progress_after_its_answer(wire: Wire):
     when_asked_with_a_token(wire, lambda _token: (), after=lambda token: [note(token)])
 
 

@@ -32,18 +32,18 @@ def gives_no_array(message):
 
 
 @raw_mutant("RT-03")
-def changes_its_roots_in_silence():
+def does_not_announce_changed_roots():
     homes = iter(["file:///home/anna", "file:///home/bert", "file:///home/carl"])
     return capable_client(roots=lambda: [next(homes, "file:///home/dora")])
 
 
 @message_mutant("RT-05")
-def tells_of_its_roots_without_a_session(message):
+def announces_roots_in_a_modern_revision(message):
     if message.get("method") != "tools/list":
         return message
     return {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}, message
 
 
 @wire_mutant("RT-02")
-def never_tells_its_roots(wire: Wire):
+def never_answers_roots_list(wire: Wire):
     wire.to_subject = lambda line: b"" if b'"roots/list"' in line else None

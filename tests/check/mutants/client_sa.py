@@ -35,7 +35,7 @@ def answers_with_an_array_too_early(message):
 
 
 @message_mutant("SA-03")
-def answers_with_what_nobody_knows(message):
+def answers_with_an_unknown_type(message):
     for reply in _samples(message):
         reply["content"] = {"type": "video"}
     return message
@@ -81,7 +81,7 @@ def talks_without_a_limit():
 
 
 @raw_mutant("SA-10")
-def refuses_with_another_code():
+def rejects_with_another_code():
     def refuse(_question):
         raise McpError("The user rejected the request", code=-32000)
 
@@ -89,7 +89,7 @@ def refuses_with_another_code():
 
 
 @raw_mutant("SA-12")
-def goes_along_for_ever():
+def uses_tools_endlessly():
     def mutate(wire: Wire):
         last = {}
 

@@ -23,17 +23,17 @@ def kills_at_once():
 
 
 @raw_mutant("SD-01")
-def leaves_it_running():
+def leaves_the_server_running():
     return leaving("leaves-it-running")
 
 
 @raw_mutant("SD-01", revision="2025-11-25")
-def knows_no_signal_but_one():
+def sends_only_sigkill():
     return leaving("knows-no-signal-but-one")
 
 
 @raw_mutant("SD-01")
-def gives_no_time():
+def sends_sigterm_at_once():
     return leaving("gives-no-time")
 
 
@@ -43,12 +43,12 @@ def kills_a_moment_later():
 
 
 @raw_mutant("SD-01", revision="2025-11-25")
-def loses_its_patience():
+def kills_right_after_sigterm():
     return leaving("loses-its-patience")
 
 
 @raw_mutant("SD-01")
-def asks_and_goes():
+def sends_sigterm_and_exits():
     return leaving("asks-and-goes")
 
 
@@ -59,9 +59,9 @@ def waits_for_ever():
 
 async def _waits_for_the_dead(launcher):
     async with RawConnection(launcher) as connection:
-        await connection.ask("server/discover", {"_meta": META})
-        await connection.ask("tools/list", {"_meta": META})
-        if await connection.ask("tools/call", {"name": "greet", "arguments": {}, "_meta": META}) is None:
+        await connection.request("server/discover", {"_meta": META})
+        await connection.request("tools/list", {"_meta": META})
+        if await connection.request("tools/call", {"name": "greet", "arguments": {}, "_meta": META}) is None:
             await asyncio.Event().wait()
 
 
@@ -81,7 +81,7 @@ def never_starts_a_server_again():
 
 
 @raw_mutant("SD-04")
-def starts_a_server_without_end():
+def restarts_a_server_endlessly():
     async def try_again(server):
         while True:
             try:
@@ -95,14 +95,14 @@ def starts_a_server_without_end():
 
 
 @raw_mutant("SD-06", revision="2025-11-25")
-def goes_on_as_if_nothing_had_happened():
+def continues_without_a_handshake():
     async def go_on(launcher):
         async with RawConnection(launcher) as connection:
-            await connection.shake_hands()
-            await connection.ask("tools/list")
-            if await connection.ask("tools/call", {"name": "greet", "arguments": {}}) is not None:
+            await connection.initialize()
+            await connection.request("tools/list")
+            if await connection.request("tools/call", {"name": "greet", "arguments": {}}) is not None:
                 return
         async with RawConnection(launcher) as connection:
-            await connection.ask("tools/call", {"name": "greet", "arguments": {}})
+            await connection.request("tools/call", {"name": "greet", "arguments": {}})
 
     return InProcessDriver(go_on)

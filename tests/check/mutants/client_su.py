@@ -5,7 +5,7 @@ from check.raw_tasks_client import ACKNOWLEDGED, listening_client, tags_of
 
 
 @message_mutant("SU-01")
-def listens_for_the_word_yes(message):
+def listens_with_a_string_instead_of_true(message):
     if message.get("method") == "subscriptions/listen":
         message["params"]["notifications"] = {"toolsListChanged": "yes"}
     return message
@@ -19,14 +19,14 @@ def listens_for_nothing_at_all(message):
 
 
 @raw_mutant("SU-03")
-def takes_the_first_acknowledgement_for_its_own():
-    return listening_client(lambda hand, listen: tags_of(hand, ACKNOWLEDGED)[:1] not in ([], [listen]))
+def mistakes_the_first_acknowledgement_for_its_own():
+    return listening_client(lambda peer, listen: tags_of(peer, ACKNOWLEDGED)[:1] not in ([], [listen]))
 
 
 @raw_mutant("SU-07")
 def insists_on_what_it_asked_for():
-    def disappointed(hand, _listen):
-        return any(each["params"]["notifications"] == {} for each in hand.received if each.get("method") == ACKNOWLEDGED)
+    def disappointed(peer, _listen):
+        return any(each["params"]["notifications"] == {} for each in peer.received if each.get("method") == ACKNOWLEDGED)
 
     return listening_client(disappointed)
 
@@ -45,34 +45,34 @@ def ends_a_listen_by_a_request(message):
     return message
 
 
-def _ends(hand, listen):
+def _ends(peer, listen):
     """The ways in which a listen was ended, in order."""
     kinds = {"notifications/cancelled": "cancel", None: "result"}
     return [
         kinds[each.get("method")]
-        for each in hand.received
+        for each in peer.received
         if each.get("id") == listen or each.get("params", {}).get("requestId") == listen
     ]
 
 
 @raw_mutant("SU-15")
-def stumbles_over_a_result():
-    return listening_client(lambda hand, listen: _ends(hand, listen) == ["result"])
+def fails_at_a_result():
+    return listening_client(lambda peer, listen: _ends(peer, listen) == ["result"])
 
 
 @raw_mutant("SU-15")
-def stumbles_over_a_cancel():
-    return listening_client(lambda hand, listen: _ends(hand, listen) == ["cancel"])
+def fails_at_a_cancel():
+    return listening_client(lambda peer, listen: _ends(peer, listen) == ["cancel"])
 
 
 @raw_mutant("SU-15")
-def stumbles_over_a_result_after_a_cancel():
-    return listening_client(lambda hand, listen: _ends(hand, listen) == ["cancel", "result"])
+def fails_at_a_result_after_a_cancel():
+    return listening_client(lambda peer, listen: _ends(peer, listen) == ["cancel", "result"])
 
 
 @raw_mutant("SU-15")
-def stumbles_over_a_cancel_after_a_result():
-    return listening_client(lambda hand, listen: _ends(hand, listen) == ["result", "cancel"])
+def fails_at_a_cancel_after_a_result():
+    return listening_client(lambda peer, listen: _ends(peer, listen) == ["result", "cancel"])
 
 
 @raw_mutant("SU-16")

@@ -20,7 +20,7 @@ def makes_a_task_of_everything():
 
 
 @raw_mutant("TK-04")
-def calls_plainly_what_has_to_be_a_task():
+def calls_plainly_what_must_be_a_task():
     return task_client("plain-calls")
 
 
@@ -75,7 +75,7 @@ def looks_into_meta_first():
 
 
 @raw_mutant("TK-12")
-def waits_to_be_told():
+def waits_for_notifications():
     return task_client("waits-to-be-told")
 
 

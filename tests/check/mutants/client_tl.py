@@ -46,7 +46,7 @@ def gives_up_at(wire: Wire, breaks):
     """A client that asks nothing any more, once it has seen a result that it cannot read."""
     seen = []
 
-    def hear(line):
+    def receive(line):
         result = json.loads(line).get("result")
         if isinstance(result, dict) and breaks(result):
             seen.append(result)
@@ -59,4 +59,4 @@ def gives_up_at(wire: Wire, breaks):
             wire.send_to_subject({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "broken"}})
         return b""
 
-    wire.to_subject, wire.from_subject = hear, say
+    wire.to_subject, wire.from_subject = receive, say

@@ -21,7 +21,7 @@ def takes_tasks_everywhere():
 
 
 @raw_mutant("TX-13")
-def cancels_the_call():
+def cancels_the_call_of_a_task():
     return task_client("cancels-the-call", revision=MODERN)
 
 

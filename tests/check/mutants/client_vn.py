@@ -94,16 +94,16 @@ def does_not_look_at_the_type_of_a_result(wire: Wire):
 
 
 @wire_mutant("VN-14")
-def calls_no_strangers(wire: Wire):
-    strangers = []
+def calls_only_known_servers(wire: Wire):
+    unknown = []
 
     def look(line):
         if b'"supportedVersions"' in line and b"twopipes-check-fake-server" not in line:
-            strangers.append(line)
+            unknown.append(line)
 
     def refrain(line):
         message = json.loads(line)
-        if strangers and message.get("method") == "tools/call":
+        if unknown and message.get("method") == "tools/call":
             wire.send_to_subject({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "who is that?"}})
             return b""
         return None

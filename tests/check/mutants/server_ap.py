@@ -5,7 +5,7 @@ from check.raw_tasks import task_server
 
 
 @wire_mutant("AP-01")
-def refuses_unknown_extensions(wire: Wire):
+def rejects_unknown_extensions(wire: Wire):
     wire.to_subject = lambda line: line.replace(b'"server/discover"', b'"oops"') + b"\n" if b"com.example/unknown" in line else None
 
 

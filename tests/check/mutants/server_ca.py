@@ -28,7 +28,7 @@ def answers_that_it_was_cancelled(wire: Wire):
 
 
 @wire_mutant("CA-03")
-def answers_on_the_stateless_wire(wire: Wire):
+def answers_in_a_modern_revision(wire: Wire):
     wire.to_subject = lambda line: b"" if cancels(line) else None
 
 
@@ -67,7 +67,7 @@ def complains_about_unknown_requests(wire: Wire):
 
 
 @wire_mutant("CA-05", revision="2025-11-25")
-def dies_of_a_malformed_cancellation(wire: Wire):
+def exits_at_a_malformed_cancellation(wire: Wire):
     dead = []
 
     def die(line):
@@ -159,7 +159,7 @@ def cancels_nothing_in_particular(wire: Wire):
 
 
 @wire_mutant("CA-06", revision="2025-11-25")
-def complains_about_a_late_answer(wire: Wire):
+def complains_about_a_late_response(wire: Wire):
     given_up = []
 
     def note(line):
@@ -169,7 +169,7 @@ def complains_about_a_late_answer(wire: Wire):
     def complain(line):
         message = json.loads(line)
         if "method" not in message and message.get("id") in given_up:
-            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "nobody asked"}})
+            wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "not requested"}})
 
     wire.from_subject, wire.to_subject = note, complain
 

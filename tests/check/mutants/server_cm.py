@@ -52,7 +52,7 @@ def does_not_miss_the_argument(wire: Wire):
 
 
 @wire_mutant("CM-03", revision="2025-06-18")
-def refuses_what_it_lacks_as_a_fault_of_the_caller(wire: Wire):
+def rejects_what_it_lacks_as_a_fault_of_the_caller(wire: Wire):
     def undeclare(line):
         message = json.loads(line)
         message.get("result", {}).get("capabilities", {}).pop("completions", None)

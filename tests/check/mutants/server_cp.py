@@ -58,17 +58,17 @@ def declares_for_the_client(wire: Wire, capability, value):
 
 
 @wire_mutant("CP-04")
-def takes_nothing_for_everything(wire: Wire):
+def mistakes_nothing_for_everything(wire: Wire):
     declares_for_the_client(wire, "elicitation", {"form": {}, "url": {}})
 
 
 @wire_mutant("CP-04", revision="2025-11-25")
-def takes_nothing_for_everything_in_a_session(wire: Wire):
+def mistakes_nothing_for_everything_in_a_session(wire: Wire):
     declares_for_the_client(wire, "elicitation", {"form": {}, "url": {}})
 
 
 @message_mutant("CP-04")
-def cannot_send_anybody_to_a_page(message):
+def cannot_send_a_user_to_a_page(message):
     if message.get("error", {}).get("code") == -32021 and '"url"' in json.dumps(message["error"]):
         message["error"] = {"code": -32603, "message": "the client takes forms alone"}
     return message
@@ -78,7 +78,7 @@ TOOLS = [{"name": "look", "inputSchema": {"type": "object"}}]
 
 
 @message_mutant("CP-05")
-def hands_tools_to_everybody(message):
+def offers_tools_to_every_client(message):
     for each in message.get("result", {}).get("inputRequests", {}).values():
         if each["method"] == "sampling/createMessage":
             each["params"]["tools"] = TOOLS
@@ -86,21 +86,21 @@ def hands_tools_to_everybody(message):
 
 
 @message_mutant("CP-05", revision="2025-11-25")
-def hands_tools_to_everybody_in_a_session(message):
+def offers_tools_to_every_client_in_a_session(message):
     if message.get("method") == "sampling/createMessage":
         message["params"]["tools"] = TOOLS
     return message
 
 
 @message_mutant("CP-06")
-def refuses_in_its_own_way(message):
+def rejects_in_its_own_way(message):
     if message.get("error", {}).get("code") == -32021:
         message["error"] = {"code": -32603, "message": "the client cannot do that"}
     return message
 
 
 @wire_mutant("CP-06")
-def asks_whoever_comes(wire: Wire):
+def asks_every_client(wire: Wire):
     def change(line):
         message = json.loads(line)
         meta = message.get("params", {}).get("_meta", {})
@@ -123,23 +123,23 @@ def declares_an_extension_without_a_prefix(message):
 
 
 @message_mutant("CP-08")
-def makes_tasks_for_everybody(message):
+def makes_tasks_for_every_client(message):
     if "content" in message.get("result", {}):
         message["result"] = {"resultType": "task", "taskId": "1", "status": "working"}
     return message
 
 
 @wire_mutant("CP-09")
-def refuses_unknown_capabilities(wire: Wire):
-    refuse_what_has(wire, "x-unknown")
+def rejects_unknown_capabilities(wire: Wire):
+    reject_what_has(wire, "x-unknown")
 
 
 @wire_mutant("CP-09", revision="2025-11-25")
-def refuses_unknown_capabilities_in_a_session(wire: Wire):
-    refuse_what_has(wire, "x-unknown")
+def rejects_unknown_capabilities_in_a_session(wire: Wire):
+    reject_what_has(wire, "x-unknown")
 
 
-def refuse_what_has(wire: Wire, word):
+def reject_what_has(wire: Wire, word):
     def refuse(line):
         message = json.loads(line)
         if word.encode() not in line or "id" not in message:

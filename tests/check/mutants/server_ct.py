@@ -40,7 +40,7 @@ def sends_bytes_as_hexadecimal(message, request):
 
 
 @response_mutant("CT-03", "tools/call", revision="2025-11-25")
-def has_a_mime_type_that_is_none(message, request):
+def has_an_invalid_mime_type(message, request):
     for block in blocks_of(message, "image"):
         block["mimeType"] = "png"
 

@@ -5,7 +5,7 @@ from check.mutation import Wire, message_mutant, wire_mutant
 
 
 @wire_mutant("DE-09")
-def says_nothing_to_a_handshake(wire: Wire):
+def does_not_respond_to_a_handshake(wire: Wire):
     wire.to_subject = lambda line: b"" if b'"initialize"' in line else None
 
 
@@ -30,7 +30,7 @@ def answers_lists_as_it_always_did(message):
 
 
 @wire_mutant("DE-11")
-def wants_metadata_in_a_session(wire: Wire):
+def requires_metadata_in_a_session(wire: Wire):
     def insist(message):
         if message.get("method") == "tools/list" and VERSION not in meta_of(message):
             wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "no _meta"}})
@@ -68,7 +68,7 @@ def ends_the_session_at_a_request_that_stands_alone(wire: Wire):
 
 
 @wire_mutant("DE-13")
-def serves_whoever_comes(wire: Wire):
+def serves_requests_without_metadata(wire: Wire):
     def serve(message):
         if message.get("method") == "tools/call" and VERSION not in meta_of(message):
             wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
@@ -79,7 +79,7 @@ def serves_whoever_comes(wire: Wire):
 
 
 @wire_mutant("DE-14")
-def takes_old_versions_for_requests(wire: Wire):
+def mistakes_old_versions_for_requests(wire: Wire):
     def overlook(message):
         if meta_of(message).get(VERSION) == "2025-11-25":
             meta_of(message)[VERSION] = "2026-07-28"

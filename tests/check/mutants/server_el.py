@@ -59,12 +59,12 @@ def offers_several_choices_too_early(message):
 
 
 @wire_mutant("EL-08")
-def sends_everybody_to_a_page(wire: Wire):
+def sends_every_user_to_a_page(wire: Wire):
     wire.to_subject = _declaring
 
 
 @wire_mutant("EL-08", revision="2025-11-25")
-def sends_everybody_to_a_page_by_a_request(wire: Wire):
+def sends_every_user_to_a_page_with_a_request(wire: Wire):
     wire.to_subject = _declaring
 
 
@@ -75,7 +75,7 @@ def _declaring(line):
 
 
 @message_mutant("EL-08")
-def refuses_the_mode_in_its_own_way(message):
+def rejects_the_mode_in_its_own_way(message):
     if message.get("error", {}).get("code") == -32021:
         message["error"] = {"code": -32602, "message": "the client cannot show that"}
     return message
@@ -104,7 +104,7 @@ def does_not_name_its_visits(message):
 
 
 @message_mutant("EL-12")
-def tells_the_end_of_other_visits(message):
+def announces_the_end_of_other_visits(message):
     if not _questions(message, "url"):
         return message
     return message, {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "of another"}}
@@ -135,7 +135,7 @@ def waits_for_a_client_that_failed(wire: Wire):
 
 
 @wire_mutant("EL-16")
-def takes_any_word_for_a_number(wire: Wire):
+def mistakes_any_word_for_a_number(wire: Wire):
     wire.to_subject = lambda line: line.replace(b'"twopipes-check-no-number"', b"73") + b"\n"
 
 

@@ -20,43 +20,43 @@ def with_code(message, before, after):
 def instead(wire, wanted, answer):
     """Requests for which ``wanted`` is true never reach the server; ``answer`` makes the error that they get."""
 
-    def hear(line):
+    def receive(line):
         message = json.loads(line) if line.startswith(b"{") and line.endswith(b"}") else {}
         if "id" in message and wanted(message):
             wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": answer(message)})
             return b""
         return None
 
-    wire.to_subject = hear
+    wire.to_subject = receive
 
 
 @message_mutant("ER-01")
-def takes_a_broken_line_for_an_odd_request(message):
+def mistakes_a_broken_line_for_an_invalid_request(message):
     return with_code(message, -32700, -32600)
 
 
 @message_mutant("ER-01")
-def says_nothing_about_broken_lines(message):
+def does_not_respond_to_broken_lines(message):
     return None if code_of(message) == -32700 else message
 
 
 @message_mutant("ER-02")
-def takes_an_odd_request_for_odd_params(message):
+def mistakes_an_invalid_request_for_invalid_params(message):
     return with_code(message, -32600, -32602)
 
 
 @message_mutant("ER-02", revision=LEGACY)
-def says_nothing_about_odd_requests(message):
+def does_not_respond_to_invalid_requests(message):
     return None if code_of(message) == -32600 else message
 
 
 @message_mutant("ER-03")
-def takes_an_unknown_method_for_odd_params(message):
+def mistakes_an_unknown_method_for_invalid_params(message):
     return with_code(message, -32601, -32602)
 
 
 @wire_mutant("ER-03")
-def takes_what_it_did_not_declare_for_a_failure(wire: Wire):
+def mistakes_what_it_did_not_declare_for_a_failure(wire: Wire):
     def undeclare(line):
         message = json.loads(line)
         if isinstance(message.get("result"), dict) and "supportedVersions" in message["result"]:
@@ -69,12 +69,12 @@ def takes_what_it_did_not_declare_for_a_failure(wire: Wire):
 
 
 @message_mutant("ER-04")
-def answers_odd_params_with_an_internal_error(message):
+def answers_invalid_params_with_an_internal_error(message):
     return with_code(message, -32602, -32603)
 
 
 @wire_mutant("ER-04")
-def takes_odd_arguments_of_prompts_for_a_failure(wire: Wire):
+def mistakes_invalid_arguments_of_prompts_for_a_failure(wire: Wire):
     instead(
         wire,
         lambda message: message.get("method") == "prompts/get" and "arguments" in message["params"],
@@ -95,7 +95,7 @@ def takes_any_log_level(wire: Wire):
 
 
 @message_mutant("ER-05")
-def answers_failures_with_nought(message):
+def answers_failures_with_code_zero(message):
     return with_code(message, -32603, 0)
 
 
@@ -105,7 +105,7 @@ def uses_a_reserved_code(message):
 
 
 @wire_mutant("ER-06")
-def takes_an_unknown_tool_for_a_missing_capability(wire: Wire):
+def mistakes_an_unknown_tool_for_a_missing_capability(wire: Wire):
     data = {"requiredCapabilities": {"sampling": {}}}
     instead(
         wire,
@@ -115,7 +115,7 @@ def takes_an_unknown_tool_for_a_missing_capability(wire: Wire):
 
 
 @wire_mutant("ER-06")
-def takes_a_missing_resource_for_an_old_version(wire: Wire):
+def mistakes_a_missing_resource_for_an_old_version(wire: Wire):
     data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
     instead(
         wire,
@@ -190,12 +190,12 @@ def sends_users_away_for_what_does_not_exist(wire: Wire):
 
 
 @message_mutant("ER-12")
-def takes_a_missing_resource_for_odd_params(message):
+def mistakes_a_missing_resource_for_invalid_params(message):
     return with_code(message, -32002, -32602)
 
 
 @message_mutant("ER-13")
-def takes_a_missing_resource_for_a_failure(message):
+def mistakes_a_missing_resource_for_a_failure(message):
     return with_code(message, -32602, -32603)
 
 

@@ -1,7 +1,7 @@
 """Servers that break the rules of framing, one each."""
 
 from check.mutants.server_sd import raw
-from check.mutation import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
+from check.mutation import Wire, line_mutant, nothing_from, raw_mutant, wire_mutant
 
 # Bytes. What no other line is as long as.
 VERY_LONG = 32 * 1024 * 1024
@@ -56,17 +56,17 @@ def asks_by_a_request(wire: Wire):
 
 
 @wire_mutant("FR-11")
-def takes_a_write_for_a_message_of_a_socket(wire: Wire):
+def mistakes_a_write_for_a_message_of_a_socket(wire: Wire):
     wire.chunk_to_subject = _only_whole_lines
 
 
 @wire_mutant("FR-12", revision="2025-11-25")
-def takes_a_write_for_a_message_of_a_transport(wire: Wire):
+def mistakes_a_write_for_a_message_of_a_transport(wire: Wire):
     wire.chunk_to_subject = _only_whole_lines
 
 
 @wire_mutant("FR-13")
-def takes_a_write_for_a_message(wire: Wire):
+def mistakes_a_write_for_a_message(wire: Wire):
     wire.chunk_to_subject = _only_whole_lines
 
 
@@ -90,17 +90,17 @@ def loses_very_long_lines(wire: Wire):
 
 
 @wire_mutant("FR-13")
-def hears_nothing_after_a_very_long_line(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: len(line) > VERY_LONG)
+def reads_nothing_after_a_very_long_line(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: len(line) > VERY_LONG)
 
 
 @wire_mutant("FR-13")
-def loses_what_nobody_reads(wire: Wire):
+def loses_unread_output(wire: Wire):
     wire.from_subject = lambda _line: b"" if wire.unread > 8 else None
 
 
 @raw_mutant("FR-15")
-def wants_a_newline_behind_the_last_line():
+def requires_a_newline_after_the_last_line():
     return raw("wants-a-newline")
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutation import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
+from check.mutation import Wire, line_mutant, message_mutant, nothing_from, wire_mutant
 
 LEGACY = "2025-11-25"
 BATCHES = "2025-03-26"
@@ -73,7 +73,7 @@ def seen_before(wire, answer):
     """Requests whose id came before never reach the server; ``answer`` says what they get."""
     seen = set()
 
-    def hear(line):
+    def receive(line):
         message = json.loads(line)
         if "id" not in message or "method" not in message:
             return None
@@ -83,16 +83,16 @@ def seen_before(wire, answer):
         seen.add(message["id"])
         return None
 
-    wire.to_subject = hear
+    wire.to_subject = receive
 
 
 @wire_mutant("JR-05")
-def refuses_an_id_that_came_before(wire: Wire):
+def rejects_a_reused_id(wire: Wire):
     seen_before(wire, lambda message: wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": ERROR}))
 
 
 @wire_mutant("JR-05")
-def passes_over_an_id_that_came_before(wire: Wire):
+def ignores_a_reused_id(wire: Wire):
     seen_before(wire, lambda _message: None)
 
 
@@ -172,7 +172,7 @@ def takes_params_that_are_arrays(wire: Wire):
 
 
 @wire_mutant("JR-12")
-def knows_no_batches(wire: Wire):
+def does_not_support_batches(wire: Wire):
     wire.to_subject = lambda line: b"" if line.startswith(b"[") else None
 
 
@@ -193,7 +193,7 @@ def answers_notifications_with_an_empty_array(wire: Wire):
 
 
 @wire_mutant("JR-13")
-def says_nothing_about_an_empty_array(wire: Wire):
+def does_not_respond_to_an_empty_array(wire: Wire):
     wire.to_subject = lambda line: b"" if line == b"[]" else None
 
 
@@ -213,12 +213,12 @@ def serves_arrays(wire: Wire):
 
 
 @wire_mutant("JR-15", revision=LEGACY)
-def is_stunned_by_an_array(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: line.startswith(b"["))
+def hangs_after_an_array(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: line.startswith(b"["))
 
 
 @wire_mutant("JR-16")
-def says_nothing_about_unknown_methods(wire: Wire):
+def does_not_respond_to_unknown_methods(wire: Wire):
     wire.to_subject = lambda line: b"" if b"no-such-method" in line else None
 
 
@@ -230,7 +230,7 @@ def forgets_the_ids_of_errors(message):
 
 
 @wire_mutant("JR-18")
-def refuses_unknown_members(wire: Wire):
+def rejects_unknown_members(wire: Wire):
     def refuse(line):
         message = json.loads(line) if line.startswith(b"{") else {}
         if isinstance(message.get("params"), dict) and "zz" in message["params"] and "id" in message:
@@ -242,20 +242,20 @@ def refuses_unknown_members(wire: Wire):
 
 
 @wire_mutant("JR-19")
-def is_stunned_by_a_stray_answer(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: b'"never-sent"' in line)
+def hangs_after_a_stray_response(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: b'"never-sent"' in line)
 
 
 @wire_mutant("JR-20")
-def is_stunned_by_a_broken_line(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: line == b'{"jsonrpc":')
+def hangs_after_a_broken_line(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: line == b'{"jsonrpc":')
 
 
 @wire_mutant("JR-20")
-def is_stunned_by_what_is_no_utf8(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: b"\xff\xfe" in line)
+def hangs_after_invalid_utf8(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: b"\xff\xfe" in line)
 
 
 @wire_mutant("JR-20")
-def is_stunned_by_a_byte_order_mark(wire: Wire):
-    wire.to_subject = deaf_after(lambda line: line.startswith(b"\xef\xbb\xbf"))
+def hangs_after_a_byte_order_mark(wire: Wire):
+    wire.to_subject = nothing_from(lambda line: line.startswith(b"\xef\xbb\xbf"))

@@ -28,7 +28,7 @@ def has_types_of_its_own(message):
 
 
 @message_mutant("JS-03", revision="2025-11-25")
-def asks_by_a_schema_that_is_none(message):
+def asks_with_an_invalid_schema(message):
     if message.get("method") == "elicitation/create" and "requestedSchema" in message["params"]:
         message["params"]["requestedSchema"]["required"] = "name"
     return message

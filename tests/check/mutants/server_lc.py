@@ -78,7 +78,7 @@ def offers_a_version_without_a_handshake(wire: Wire):
 
 
 @wire_mutant("LC-09")
-def refuses_old_versions(wire: Wire):
+def rejects_old_versions(wire: Wire):
     def refuse(line):
         message = json.loads(line)
         if message.get("method") == "initialize" and b"1900-01-01" in line:
@@ -112,7 +112,7 @@ def has_content_of_the_future(message):
 
 
 @wire_mutant("LC-13")
-def dies_of_a_handshake_without_a_version(wire: Wire):
+def exits_at_a_handshake_without_a_version(wire: Wire):
     dead = []
 
     def die(line):

@@ -70,25 +70,25 @@ def does_not_care_about_the_level(wire: Wire):
 
 
 @wire_mutant("LG-03")
-def tells_the_level_that_was_set(wire: Wire):
+def returns_the_level_that_was_set(wire: Wire):
     asked = []
 
-    def hear(line):
+    def receive(line):
         if b'"logging/setLevel"' in line:
             asked.append(json.loads(line)["id"])
 
-    def tell(line):
+    def change(line):
         message = json.loads(line)
         if message.get("id") not in asked or "result" not in message:
             return None
         message["result"]["level"] = "debug"
         return json.dumps(message).encode() + b"\n"
 
-    wire.to_subject, wire.from_subject = hear, tell
+    wire.to_subject, wire.from_subject = receive, change
 
 
 @wire_mutant("LG-04")
-def takes_any_word_for_a_level(wire: Wire):
+def mistakes_any_word_for_a_level(wire: Wire):
     def set_level(message):
         if message.get("method") == "logging/setLevel":
             message["params"]["level"] = "info"
@@ -99,7 +99,7 @@ def takes_any_word_for_a_level(wire: Wire):
 
 
 @wire_mutant("LG-05")
-def logs_for_everybody(wire: Wire):
+def logs_for_every_client(wire: Wire):
     wire.to_subject = changed_on_the_way(_wants_everything)
 
 
@@ -146,7 +146,7 @@ def logs_to_a_subscription(message):
 
 
 @wire_mutant("LG-07")
-def remembers_who_wanted_to_hear(wire: Wire):
+def remembers_who_requested_log_messages(wire: Wire):
     wanted = []
 
     def remember(message):
@@ -158,7 +158,7 @@ def remembers_who_wanted_to_hear(wire: Wire):
 
 
 @wire_mutant("LG-08")
-def takes_any_word_for_the_level_of_a_request(wire: Wire):
+def mistakes_any_word_for_the_level_of_a_request(wire: Wire):
     wire.to_subject = changed_on_the_way(lambda message: _meta(message).get(LEVEL) == "loud" and _wants_everything(message))
 
 

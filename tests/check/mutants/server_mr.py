@@ -17,7 +17,7 @@ def asks_before_it_lists(message):
 
 
 @message_mutant("MR-02")
-def wants_something_and_does_not_say_what(message):
+def requires_input_without_requests(message):
     if _asks(message):
         message["result"] = {"resultType": "input_required"}
     return message
@@ -38,7 +38,7 @@ def asks_for_a_list_of_tools(message):
 
 
 @wire_mutant("MR-04")
-def asks_whoever_cannot_answer(wire: Wire):
+def asks_clients_that_cannot_answer(wire: Wire):
     def declare(line):
         message = json.loads(line)
         meta = message.get("params", {}).get("_meta", {})
@@ -81,17 +81,17 @@ def never_answers_the_second_round(wire: Wire):
 
 
 @wire_mutant("MR-12")
-def refuses_what_is_not_complete(wire: Wire):
+def rejects_what_is_not_complete(wire: Wire):
     _answering_retries(wire, lambda message: None if message["params"]["inputResponses"] else REFUSED)
 
 
 @wire_mutant("MR-13")
-def refuses_what_it_did_not_ask(wire: Wire):
+def rejects_unrequested_answers(wire: Wire):
     _answering_retries(wire, lambda message: REFUSED if "zz" in str(message["params"]["inputResponses"]) else None)
 
 
 @wire_mutant("MR-14")
-def takes_anything_for_an_answer(wire: Wire):
+def mistakes_anything_for_an_answer(wire: Wire):
     _answering_retries(wire, lambda message: DONE if message["params"]["inputResponses"] == 5 else None)
 
 
@@ -116,7 +116,7 @@ def believes_half_a_state(wire: Wire):
 
 
 @wire_mutant("MR-16")
-def takes_the_state_of_one_call_for_another(wire: Wire):
+def mistakes_the_state_of_one_call_for_another(wire: Wire):
     known = set()
 
     def note(line):

@@ -12,17 +12,17 @@ def with_key(message, key, value=1):
 
 
 @message_mutant("MT-01")
-def writes_a_key_that_is_none(message):
+def writes_an_invalid_key(message):
     return with_key(message, "-bad key-")
 
 
 @message_mutant("MT-01", revision="2025-06-18")
-def writes_a_prefix_that_is_none(message):
+def writes_an_invalid_prefix(message):
     return with_key(message, "1.example/key")
 
 
 @message_mutant("MT-01", revision="2025-11-25")
-def writes_a_key_that_is_none_into_a_tool(message):
+def writes_an_invalid_key_into_a_tool(message):
     for tool in message.get("result", {}).get("tools", []):
         tool["_meta"] = {"com.example/": 1, "/": 2}
     return message
@@ -44,17 +44,17 @@ def takes_a_key_of_the_older_protocol(message):
 
 
 @message_mutant("MT-05")
-def sends_a_trace_that_is_none(message):
+def sends_an_invalid_trace(message):
     return with_key(message, "traceparent", "junk")
 
 
 @message_mutant("MT-05")
-def sends_a_state_that_is_none(message):
+def sends_an_invalid_state(message):
     return with_key(message, "tracestate", "UPPER CASE")
 
 
 @message_mutant("MT-05")
-def sends_baggage_that_is_none(message):
+def sends_invalid_baggage(message):
     return with_key(message, "baggage", ["a=b"])
 
 
@@ -72,7 +72,7 @@ def writes_metadata_of_tools_as_a_list(message):
     return message
 
 
-def refuse_what_has(wire: Wire, word):
+def reject_what_has(wire: Wire, word):
     def refuse(line):
         message = json.loads(line)
         if word.encode() not in line or "id" not in message:
@@ -84,15 +84,15 @@ def refuse_what_has(wire: Wire, word):
 
 
 @wire_mutant("MT-04")
-def refuses_keys_of_the_future(wire: Wire):
-    refuse_what_has(wire, "io.modelcontextprotocol/future")
+def rejects_keys_of_the_future(wire: Wire):
+    reject_what_has(wire, "io.modelcontextprotocol/future")
 
 
 @wire_mutant("MT-06")
-def refuses_a_trace_that_it_cannot_read(wire: Wire):
-    refuse_what_has(wire, "junk")
+def rejects_a_trace_that_it_cannot_read(wire: Wire):
+    reject_what_has(wire, "junk")
 
 
 @wire_mutant("MT-06", revision="2024-11-05")
-def says_nothing_to_a_trace_that_it_cannot_read(wire: Wire):
+def does_not_respond_to_a_trace_that_it_cannot_read(wire: Wire):
     wire.to_subject = lambda line: b"" if b"junk" in line else None

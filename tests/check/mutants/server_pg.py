@@ -52,7 +52,7 @@ def _without_cursor(condition):
 
 
 @message_mutant("PG-05", revision="2025-11-25")
-def refuses_a_cursor_as_its_own_fault(message):
+def rejects_a_cursor_as_its_own_fault(message):
     if message.get("error", {}).get("code") == -32602:
         message["error"]["code"] = -32603
     return message

@@ -19,7 +19,7 @@ def does_not_know_ping(wire: Wire):
 
 
 @message_mutant("PI-01")
-def says_pong(message):
+def responds_with_pong(message):
     if message.get("result") == {}:
         message["result"] = {"pong": True}
     return message
@@ -34,31 +34,31 @@ def ignores_pings(wire: Wire):
 def answers_pings_when_the_session_is_open(wire: Wire):
     opened = []
 
-    def hear(line):
+    def receive(line):
         if b"notifications/initialized" in line:
             opened.append(line)
         return b"" if PING in line and not opened else None
 
-    wire.to_subject = hear
+    wire.to_subject = receive
 
 
 @wire_mutant("PI-02")
 def ignores_pings_while_it_works(wire: Wire):
     calls = []
 
-    def hear(line):
+    def receive(line):
         if b'"tools/call"' in line:
             calls.append(line)
         return b"" if PING in line and calls else None
 
-    wire.to_subject = hear
+    wire.to_subject = receive
 
 
 @wire_mutant("PI-02")
 def answers_pings_when_it_is_done(wire: Wire):
     calls, pings = [], []
 
-    def hear(line):
+    def receive(line):
         if b'"tools/call"' in line:
             calls.append(json.loads(line)["id"])
         if PING not in line or not calls:
@@ -74,7 +74,7 @@ def answers_pings_when_it_is_done(wire: Wire):
                 wire.send_to_subject(ping + b"\n")
             pings.clear()
 
-    wire.to_subject, wire.from_subject = hear, speak
+    wire.to_subject, wire.from_subject = receive, speak
 
 
 @wire_mutant("PI-04")

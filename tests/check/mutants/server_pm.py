@@ -19,7 +19,7 @@ def requires_in_words(message, request):
 
 
 @response_mutant("PM-02", "prompts/get")
-def takes_objects_for_texts(message, request):
+def mistakes_objects_for_texts(message, request):
     if "error" in message and any(isinstance(each, dict) for each in request["params"].get("arguments", {}).values()):
         become_result(message, messages=[{"role": "user", "content": {"type": "text", "text": "About [object Object]"}}])
 
@@ -37,7 +37,7 @@ def speaks_as_the_system(message, request):
 
 
 @response_mutant("PM-04", "prompts/get")
-def says_nothing_of_an_unknown_prompt(message, request):
+def does_not_respond_to_an_unknown_prompt(message, request):
     if request["params"]["name"].startswith("twopipes"):
         become_result(message, messages=[])
 
@@ -49,12 +49,12 @@ def breaks_without_an_argument(message, request):
 
 
 @message_mutant("PM-05")
-def tells_nobody_who_listens(message):
+def does_not_notify_listeners(message):
     return None if message.get("method") == "notifications/prompts/list_changed" else message
 
 
 @message_mutant("PM-05", revision="2025-11-25")
-def tells_nobody(message):
+def does_not_announce_changes(message):
     return None if message.get("method") == "notifications/prompts/list_changed" else message
 
 

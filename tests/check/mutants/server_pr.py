@@ -8,7 +8,7 @@ PROGRESS = "notifications/progress"
 QUESTIONS = ("elicitation/create", "sampling/createMessage", "roots/list")
 
 
-def tells(message):
+def is_progress(message):
     return message.get("method") == PROGRESS
 
 
@@ -20,43 +20,43 @@ def asks_with_half_a_token(message):
 
 
 @wire_mutant("PR-02")
-def tells_of_progress_that_nobody_wanted(wire: Wire):
-    def tell(line):
+def reports_progress_without_a_token(wire: Wire):
+    def report(line):
         message = json.loads(line)
         if message.get("method") == "tools/call" and "progressToken" not in message["params"].get("_meta", {}):
             wire.send_to_check({"jsonrpc": "2.0", "method": PROGRESS, "params": {"progressToken": message["id"], "progress": 1}})
 
-    wire.to_subject = tell
+    wire.to_subject = report
 
 
 @message_mutant("PR-02", revision="2025-03-26")
 def makes_up_a_token(message):
-    if tells(message) and message["params"]["progressToken"] == "mine":
+    if is_progress(message) and message["params"]["progressToken"] == "mine":
         message["params"]["progressToken"] = "another"
     return message
 
 
 @message_mutant("PR-03")
 def does_not_rise(message):
-    if tells(message):
+    if is_progress(message):
         message["params"]["progress"] = 1
     return message
 
 
 @message_mutant("PR-03", revision="2024-11-05")
-def tells_of_progress_in_words(message):
-    if tells(message):
+def reports_progress_in_words(message):
+    if is_progress(message):
         message["params"]["progress"] = "a little"
     return message
 
 
 @wire_mutant("PR-04")
-def tells_of_progress_after_the_answer(wire: Wire):
+def reports_progress_after_the_answer(wire: Wire):
     last = {}
 
-    def tell(line):
+    def report(line):
         message = json.loads(line)
-        if tells(message):
+        if is_progress(message):
             last[message["params"]["progressToken"]] = message
         elif "method" not in message and last:
             _, note = last.popitem()
@@ -64,7 +64,7 @@ def tells_of_progress_after_the_answer(wire: Wire):
             return line + b"\n" + json.dumps(note).encode() + b"\n"
         return None
 
-    wire.from_subject = tell
+    wire.from_subject = report
 
 
 @wire_mutant("PR-06", revision="2025-11-25")
@@ -90,7 +90,7 @@ def pretends_to_have_tasks(wire: Wire, *, token, late):
 
     given = []
 
-    def tell(progress):
+    def report(progress):
         params = {"progressToken": token(given[0]), "progress": progress}
         wire.send_to_check({"jsonrpc": "2.0", "method": PROGRESS, "params": params})
 
@@ -100,12 +100,12 @@ def pretends_to_have_tasks(wire: Wire, *, token, late):
         if "task" in message.get("params", {}):
             given.append(message["params"]["_meta"]["progressToken"])
             wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {"task": task}})
-            tell(1)
+            report(1)
             return b""
         if message.get("method") == "tasks/get":
             wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "result": {**task, "status": "completed"}})
             if late:
-                tell(2)
+                report(2)
             return b""
         return None
 
@@ -114,13 +114,13 @@ def pretends_to_have_tasks(wire: Wire, *, token, late):
 
 @message_mutant("PR-07")
 def tags_its_progress(message):
-    if tells(message):
+    if is_progress(message):
         message["params"]["_meta"] = {"io.modelcontextprotocol/subscriptionId": 1}
     return message
 
 
 @message_mutant("PR-08")
 def writes_tokens_as_text(message):
-    if tells(message):
+    if is_progress(message):
         message["params"]["progressToken"] = str(message["params"]["progressToken"])
     return message

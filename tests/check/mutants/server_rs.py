@@ -40,12 +40,12 @@ def reads_one_thing(message, request):
 
 
 @message_mutant("RS-03")
-def never_tells_of_a_change(message):
+def never_announces_a_change(message):
     return None if message.get("method") == UPDATED else message
 
 
 @response_mutant("RS-03", "resources/subscribe")
-def refuses_what_it_has_declared(message, request):
+def rejects_what_it_has_declared(message, request):
     become_error(message, -32601)
 
 
@@ -67,7 +67,7 @@ def never_forgets_a_subscription(wire: Wire):
 
 
 @wire_mutant("RS-04")
-def tells_everybody(wire: Wire):
+def notifies_every_client(wire: Wire):
     def ask(line):
         if json.loads(line).get("params", {}).get("name") == "touch":
             wire.send_to_check({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": "note://first"}})
@@ -92,17 +92,17 @@ def reads_nothing_where_nothing_is(message, request):
 
 
 @message_mutant("RS-07")
-def tells_nobody_who_listens(message):
+def does_not_notify_listeners(message):
     return None if message.get("method") == "notifications/resources/list_changed" else message
 
 
 @message_mutant("RS-07", revision="2025-11-25")
-def tells_nobody(message):
+def does_not_announce_changes(message):
     return None if message.get("method") == "notifications/resources/list_changed" else message
 
 
 @response_mutant("RS-08", "resources/read")
-def climbs_wherever_it_is_led(message, request):
+def reads_outside_its_folder(message, request):
     uri = request["params"]["uri"]
     if ".." in uri or "%2e" in uri:
         held = {"uri": uri, "text": "root:x:0:0:root:/root:/bin/sh\n"}

@@ -15,5 +15,5 @@ def asks_with_an_envelope(message):
 
 
 @wire_mutant("RT-04")
-def asks_whoever_has_no_roots(wire: Wire):
+def asks_clients_without_roots(wire: Wire):
     wire.to_subject = lambda line: line.replace(b'"sampling":{}}', b'"sampling":{},"roots":{}}') + b"\n"

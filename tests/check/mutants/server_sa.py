@@ -23,7 +23,7 @@ def sets_no_limit(message):
 
 
 @message_mutant("SA-01", revision="2025-11-25")
-def lets_nobody_speak(message):
+def sends_messages_without_a_role(message):
     for params in _questions(message):
         params["messages"] = [{"content": each["content"]} for each in params["messages"]]
     return message
@@ -37,14 +37,14 @@ def sends_arrays_too_early(message):
 
 
 @message_mutant("SA-03")
-def sends_content_that_nobody_knows(message):
+def sends_content_of_an_unknown_type(message):
     for params in _questions(message):
         params["messages"][0]["content"] = {"type": "video", "data": ""}
     return message
 
 
 @message_mutant("SA-04")
-def offers_tools_to_everybody(message):
+def offers_tools_to_every_client(message):
     for params in _questions(message):
         params["tools"] = [{"name": "clock", "inputSchema": {"type": "object"}}]
     return message
@@ -77,7 +77,7 @@ def invents_a_choice(message):
 
 
 @message_mutant("SA-08")
-def wants_to_see_all_servers(message):
+def asks_for_the_context_of_all_servers(message):
     for params in _questions(message):
         params["includeContext"] = "allServers"
     return message
@@ -92,7 +92,7 @@ def asks_with_an_envelope(message):
 
 
 @wire_mutant("SA-11")
-def asks_whoever_has_no_model(wire: Wire):
+def asks_clients_without_a_model(wire: Wire):
     def declare(line):
         message = json.loads(line)
         declared = message.get("params", {}).get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities")
@@ -104,7 +104,7 @@ def asks_whoever_has_no_model(wire: Wire):
 
 
 @wire_mutant("SA-12")
-def never_has_enough(wire: Wire):
+def samples_endlessly(wire: Wire):
     questions = {}
 
     def ask_again(line):

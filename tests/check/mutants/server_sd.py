@@ -33,12 +33,12 @@ def forgets_what_it_was_asked():
 
 
 @raw_mutant("SD-07")
-def talks_to_nobody():
+def ignores_a_closed_pipe():
     return raw("ignores-a-closed-pipe")
 
 
 @raw_mutant("SD-08")
-def drops_everybody_when_one_leaves():
+def closes_all_connections_when_one_ends():
     connect = served(new_server())
     channels = set()
 

@@ -38,7 +38,7 @@ class Listens:
 
 
 @wire_mutant("SU-01")
-def takes_nothing_for_everything(wire: Wire):
+def mistakes_nothing_for_everything(wire: Wire):
     def listen(line):
         message = json.loads(line)
         if message.get("method") != "subscriptions/listen" or "notifications" in message["params"]:
@@ -68,7 +68,7 @@ def never_acknowledges(message):
 
 
 @message_mutant("SU-02")
-def tells_of_a_change_before_it_acknowledges(message):
+def announces_a_change_before_it_acknowledges(message):
     if message.get("method") == ACKNOWLEDGED:
         return tagged(TOOLS_CHANGED, message["params"]["_meta"][TAG]), message
     return message
@@ -90,14 +90,14 @@ def has_numbers_for_ids(message):
 
 
 @message_mutant("SU-04")
-def tells_of_changes_without_an_id(message):
+def announces_changes_without_an_id(message):
     if message.get("method") == TOOLS_CHANGED:
         del message["params"]["_meta"]
     return message
 
 
 @wire_mutant("SU-05")
-def tells_everybody(wire: Wire):
+def notifies_every_client(wire: Wire):
     known = Listens(wire)
 
     def tell(line):
@@ -109,7 +109,7 @@ def tells_everybody(wire: Wire):
 
 
 @wire_mutant("SU-05")
-def tells_of_changes_to_nobody_in_particular(wire: Wire):
+def announces_changes_without_a_listen(wire: Wire):
     def call(line):
         if b'"mutate"' in line:
             wire.send_to_check({"jsonrpc": "2.0", "method": TOOLS_CHANGED})
@@ -148,12 +148,12 @@ def acknowledges_other_resources(message):
 
 
 @message_mutant("SU-09")
-def never_tells_of_an_update(message):
+def never_announces_an_update(message):
     return None if message.get("method") == "notifications/resources/updated" else message
 
 
 @wire_mutant("SU-09")
-def tells_of_the_first_update_alone(wire: Wire):
+def announces_only_the_first_update(wire: Wire):
     told = []
 
     def tell(line):
@@ -166,7 +166,7 @@ def tells_of_the_first_update_alone(wire: Wire):
 
 
 @wire_mutant("SU-09")
-def tells_of_other_resources(wire: Wire):
+def announces_other_resources(wire: Wire):
     known = Listens(wire)
 
     def tell(line):
@@ -180,7 +180,7 @@ def tells_of_other_resources(wire: Wire):
 
 
 @wire_mutant("SU-10")
-def tells_the_first_alone(wire: Wire):
+def notifies_only_the_first_listener(wire: Wire):
     known = Listens(wire)
 
     def tell(line):
@@ -228,7 +228,7 @@ def raw_server(*faults):
 
 
 @raw_mutant("SU-13")
-def ends_without_a_word():
+def ends_a_listen_without_a_result():
     return raw_server("says-nothing")
 
 

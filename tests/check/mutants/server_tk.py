@@ -20,7 +20,7 @@ def declares_true():
 
 
 @raw_mutant("TK-03")
-def runs_plainly_what_has_to_be_a_task():
+def runs_plainly_what_must_be_a_task():
     return task_server("runs-plainly")
 
 
@@ -90,7 +90,7 @@ def asks_for_no_task_in_particular():
 
 
 @raw_mutant("TK-12")
-def tells_half_of_a_task():
+def sends_half_of_a_task():
     return task_server("tells-half")
 
 

@@ -48,19 +48,19 @@ def says_is_error_in_words(message, request):
 
 
 @response_mutant("TL-04", "tools/call")
-def takes_an_unknown_tool_for_a_failed_one(message, request):
+def mistakes_an_unknown_tool_for_a_failed_one(message, request):
     if "error" in message:
         become_result(message, content=[{"type": "text", "text": "unknown tool"}], isError=True)
 
 
 @response_mutant("TL-05", "tools/call")
-def takes_a_failed_tool_for_a_failed_request(message, request):
+def mistakes_a_failed_tool_for_a_failed_request(message, request):
     if message.get("result", {}).get("isError"):
         become_error(message, -32603)
 
 
 @response_mutant("TL-06", "tools/call")
-def takes_bad_arguments_for_a_bad_request(message, request):
+def mistakes_bad_arguments_for_a_bad_request(message, request):
     if message.get("result", {}).get("isError"):
         become_error(message, -32602)
 
@@ -163,17 +163,17 @@ def lists_the_other_way_round_every_other_time(wire: Wire):
 
 
 @message_mutant("TL-17")
-def tells_nobody_who_listens(message):
+def does_not_notify_listeners(message):
     return None if message.get("method") == "notifications/tools/list_changed" else message
 
 
 @message_mutant("TL-17", revision="2025-11-25")
-def tells_nobody(message):
+def does_not_announce_changes(message):
     return None if message.get("method") == "notifications/tools/list_changed" else message
 
 
 @wire_mutant("TL-17")
-def tells_those_who_do_not_listen(wire: Wire):
+def notifies_clients_that_do_not_listen(wire: Wire):
     def ask(line):
         if json.loads(line).get("params", {}).get("name") == "mutate":
             wire.send_to_check({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
@@ -194,7 +194,7 @@ def hangs_when_it_meets_a_prototype(wire: Wire):
 
 
 @wire_mutant("TL-20", revision="2025-11-25")
-def takes_an_object_for_a_text(wire: Wire):
+def mistakes_an_object_for_a_text(wire: Wire):
     def ask(line):
         message = json.loads(line)
         arguments = message.get("params", {}).get("arguments", {})

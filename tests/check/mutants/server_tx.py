@@ -58,7 +58,7 @@ def acknowledges_with_the_task():
 
 
 @raw_mutant("TX-08")
-def refuses_stray_answers():
+def rejects_stray_responses():
     return task_server("strict-updates")
 
 
@@ -68,7 +68,7 @@ def has_another_error_for_unknown_tasks():
 
 
 @raw_mutant("TX-09")
-def serves_strangers():
+def serves_clients_without_the_extension():
     return task_server("serves-strangers")
 
 
@@ -78,32 +78,32 @@ def fails_what_is_completed():
 
 
 @raw_mutant("TX-12")
-def tells_of_tasks_that_are_not_there():
+def acknowledges_unknown_tasks():
     return task_server("tells-of-anything")
 
 
 @raw_mutant("TX-12")
-def tells_strangers_of_tasks():
+def acknowledges_tasks_without_the_extension():
     return task_server("tells-strangers")
 
 
 @raw_mutant("TX-12")
-def has_another_error_for_strangers():
+def has_another_error_for_clients_without_the_extension():
     return task_server("refuses-strangers-in-its-own-way")
 
 
 @raw_mutant("TX-13")
-def takes_a_late_cancel_for_the_task():
+def mistakes_a_late_cancel_for_the_task():
     return task_server("cancelled-cancels")
 
 
 @raw_mutant("TX-13")
-def tells_progress():
+def sends_progress_of_tasks():
     return task_server("tells-progress")
 
 
 @raw_mutant("TX-13")
-def tells_the_log():
+def sends_log_messages_of_tasks():
     return task_server("tells-the-log")
 
 

@@ -44,7 +44,7 @@ def has_a_code_of_its_own(message):
 
 
 @wire_mutant("VN-03")
-def wants_to_know_who_asks(wire: Wire):
+def requires_client_info(wire: Wire):
     def ask(message):
         if "id" in message and VERSION in meta_of(message) and "io.modelcontextprotocol/clientInfo" not in meta_of(message):
             wire.send_to_check({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "who are you?"}})
@@ -72,7 +72,7 @@ def does_not_say_for_whom_discovery_is(message):
 
 
 @wire_mutant("VN-07")
-def wants_to_be_discovered_first(wire: Wire):
+def requires_discovery_first(wire: Wire):
     discovered = []
 
     def insist(message):
@@ -125,17 +125,17 @@ def judges_all_by_the_last_version_it_refused(wire: Wire):
 
 
 @wire_mutant("VN-14")
-def hides_its_tools_from_strangers(wire: Wire):
-    strangers = set()
+def hides_its_tools_from_unknown_clients(wire: Wire):
+    unknown = set()
 
     def look(message):
         if message.get("method") == "tools/list" and "twopipes-check" not in json.dumps(message):
-            strangers.add(message["id"])
+            unknown.add(message["id"])
         return message
 
     def hide(line):
         message = json.loads(line)
-        if message.get("id") in strangers:
+        if message.get("id") in unknown:
             message["result"]["tools"] = []
             return json.dumps(message).encode() + b"\n"
         return None
@@ -159,7 +159,7 @@ def serves_all_versions_once_it_has_served_one(wire: Wire):
 
 
 @wire_mutant("VN-15")
-def takes_a_notification_for_the_old_era(wire: Wire):
+def mistakes_a_notification_for_the_old_era(wire: Wire):
     decided = []
 
     def decide(message):
@@ -172,7 +172,7 @@ def takes_a_notification_for_the_old_era(wire: Wire):
 
 
 @wire_mutant("VN-15")
-def wants_metadata_in_notifications(wire: Wire):
+def requires_metadata_in_notifications(wire: Wire):
     def complain(message):
         if "id" not in message and not meta_of(message):
             wire.send_to_check({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no _meta"}})
