@@ -137,7 +137,7 @@ class Client(ServerInfo):
             InvalidOutput: The structured result breaks the tool's own schema, and ``validate`` is ``raise``.
             CapabilityMissing: The server did not declare tools; nothing was sent.
         """
-        self._require("tools/call")
+        self._may_send("tools/call", is_required=True)
         result: CallToolResult = await self._call(
             "tools/call",
             CallToolParams(name, None if arguments is None else _written(arguments, f"the arguments of {name}")),
@@ -174,7 +174,7 @@ class Client(ServerInfo):
             NotFound: There is no such resource.
             CapabilityMissing: The server did not declare resources; nothing was sent.
         """
-        self._require("resources/read")
+        self._may_send("resources/read", is_required=True)
         options = RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta)
         return await self._in_own_loop(self._read(uri, options, fresh=fresh))  # the cache is not thread-safe
 
@@ -198,7 +198,7 @@ class Client(ServerInfo):
         Raises:
             CapabilityMissing: The server did not declare prompts; nothing was sent.
         """
-        self._require("prompts/get")
+        self._may_send("prompts/get", is_required=True)
         given: Mapping[str, object] = arguments or {}
         if wrong := [key for key, value in given.items() if not isinstance(value, str)]:
             raise LocalProtocolError(f"the arguments of a prompt must be strings; {', '.join(wrong)} of {name} are not")
@@ -373,7 +373,7 @@ class Client(ServerInfo):
     def _reopened(self, connection: ClientConnection) -> None:
         """Restore the log level and the subscriptions on the connection to a restarted server."""
         level = self._caller.log_level
-        if level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
+        if level is not None and self.era == "legacy" and self.capabilities.logging is not None:
             connection.send_and_forget("logging/setLevel", SetLevelParams(level))  # SD-06
         self._subscriptions.reopened(connection)
 
@@ -438,30 +438,21 @@ class Client(ServerInfo):
         tool = self._output.tools.get(name)
         return None if tool is None else tool.annotations
 
-    def _declares(self, method: str) -> bool:
-        """Whether the server declared the capability that a method needs (LC-11)."""
+    def _may_send(self, method: str, *, is_required: bool = False) -> bool:
+        """Whether the server declared a method (LC-11). If not, raise an error if there is no empty result, or on request."""
         needed = NEEDED_CAPABILITIES.get(method)
-        if needed is None or self._supervisor.opened.capabilities.allows(*needed):
+        opened = self._supervisor.opened
+        if needed is None or opened.capabilities.allows(*needed) or self._supervisor.is_closing:  # sending raises ClientClosed
             return True
-        return method == "completion/complete" and self.revision == LEGACY[0]  # it has the method but no capability for it
-
-    def _may_send(self, method: str) -> bool:
-        """Whether a request may be sent (LC-11). Raises if it may not and the user asked for an error."""
-        if self._supervisor.is_closing or self._declares(method):  # a closed client reports ClientClosed when it sends
+        if method == "completion/complete" and opened.revision == LEGACY[0]:  # it has the method but no capability for it
             return True
-        if self._config.undeclared == "raise":
-            self._require(method)
-        return False
-
-    def _require(self, method: str) -> None:
-        """Refuse a request that the server did not declare and that has no empty result."""
-        if not (self._declares(method) or self._supervisor.is_closing):
-            name = ".".join(NEEDED_CAPABILITIES[method])
+        if is_required or self._config.undeclared == "raise":
             raise CapabilityMissing(
-                {NEEDED_CAPABILITIES[method][0]: {}},
-                message=f"{method} needs the capability {name}, which the server did not declare; nothing was sent. "
+                {needed[0]: {}},
+                message=f"{method} needs the capability {'.'.join(needed)}, which the server did not declare; nothing was sent. "
                 f"If the server supports {method} anyway, use request()",
             )
+        return False
 
 
 def _written(value: Any, what: str) -> Raw:
