@@ -11,14 +11,14 @@ Only references within the schema are followed. All others are rejected and neve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from msgspec import Struct
 
 from twopipes.errors import TwopipesError
 
-_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_SINGLES: Final = ("not", "if", "then", "else")
+_SAME_VALUE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
 # Definitions, which are reached only by references.
@@ -85,7 +85,6 @@ class Workload:
     def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits) -> None:
         self._limits = limits
         self._root = schema
-        self._nodes: dict[int, Node] = {}
         self._edges: dict[int, _Edges] = {}
         self._steps = 0
         self.has_choices = False  # anyOf or oneOf, which can fail for one reason per branch
@@ -100,11 +99,11 @@ class Workload:
         self._levels = self._descents()
         self._visits, self._is_bounded = self._grow()
 
-    def visits(self, depth: int) -> int | None:
-        """Return how often a part at this depth of a value is visited at most; ``None`` if that exceeds the limits."""
+    def visits(self, depth: int) -> float:
+        """Return how often a part at this depth of a value is visited at most; infinity if that exceeds the limits."""
         if depth < len(self._visits):
             return self._visits[depth]
-        return self._visits[-1] if self._is_bounded else None
+        return self._visits[-1] if self._is_bounded else inf
 
     def nesting(self, depth: int) -> int:
         """Return how deeply subschemas are nested at most for a value of this depth."""
@@ -125,9 +124,8 @@ class Workload:
                     waiting.append(target)
                 continue
             node = waiting.pop()
-            if id(node) in self._nodes:
+            if id(node) in self._edges:
                 continue
-            self._nodes[id(node)] = node
             self._step()
             if node is not self._root and isinstance(node.get("$id"), str):
                 raise SchemaRefused(f"the part with $id {node['$id']!r} is a separate schema; move it to $defs and remove its $id")
@@ -139,41 +137,37 @@ class Workload:
                     self._anchors.setdefault(node[key], []).append(node)
 
     def _read(self, node: Node) -> tuple[_Edges, list[Node]]:
+        """Return the edges of a subschema, and all its parts."""
         again = 2 if "unevaluatedProperties" in node or "unevaluatedItems" in node else 1
         self.has_choices |= "anyOf" in node or "oneOf" in node
-        self.patterns += isinstance(node.get("pattern"), str)
-        here = [each for key in _LISTS for each in _schemas(node.get(key))]
-        here += [each for key in _SINGLES for each in _schemas([node.get(key)])]
-        here += [each for key in ("dependentSchemas", "dependencies") for each in _members(node.get(key)).values()]
-        by_pattern = list(_members(node.get("patternProperties")).values())
-        self.patterns += len(node["patternProperties"]) if isinstance(node.get("patternProperties"), Mapping) else 0
+        by_pattern = node.get("patternProperties")
+        self.patterns += isinstance(node.get("pattern"), str) + (len(by_pattern) if isinstance(by_pattern, Mapping) else 0)
+        here = [*_schemas(node, *_SAME_VALUE), *_values(node, "dependentSchemas", "dependencies")]
         every = {
-            _OBJECT: [*by_pattern, *_schemas([node.get("propertyNames")])],
-            _ARRAY: _schemas([node.get("contains")]),
+            _OBJECT: [*_values(node, "patternProperties"), *_schemas(node, "propertyNames")],
+            _ARRAY: _schemas(node, "contains"),
         }
         others = {
-            _OBJECT: _schemas([node.get(key) for key in ("additionalProperties", "unevaluatedProperties")]),
-            _ARRAY: _schemas([node.get(key) for key in ("items", "additionalItems", "unevaluatedItems")]),
+            _OBJECT: _schemas(node, "additionalProperties", "unevaluatedProperties"),
+            _ARRAY: _schemas(node, "additionalItems", "unevaluatedItems"),
         }
-        named = {f"{_OBJECT}:{name}": [each] for name, each in _members(node.get("properties")).items()}
+        properties = node.get("properties")
+        names = properties if isinstance(properties, Mapping) else {}
+        named = {f"{_OBJECT}:{name}": [each] for name, each in names.items() if isinstance(each, Mapping)}
         # Each item of a list has its position. Before 2020-12 such a list was called `items`.
         for key in ("prefixItems", "items"):
-            for place, each in enumerate(_schemas(node.get(key))):
+            if isinstance(node.get(key), Mapping):
+                others[_ARRAY].append(node[key])
+                continue
+            for place, each in enumerate(_schemas(node, key)):
                 named.setdefault(f"{_ARRAY}:{place}", []).append(each)
-        down = [*every.values(), *others.values(), *named.values()]
-        found = [*here, *(each for members in down for each in members)]
-        found += [each for key in _DEFINITIONS for each in _members(node.get(key)).values()]
+        found = [*here, *_values(node, *_DEFINITIONS)]
+        found += [each for edges in (every, others, named) for members in edges.values() for each in members]
         plain = sum(_size(node.get(key)) for key in ("enum", "const", "required", "dependentRequired", "dependencies"))
-        return (
-            _Edges(
-                [(id(each), again) for each in here],
-                {label: [id(each) for each in members] for label, members in named.items()},
-                {kind: [id(each) for each in members] for kind, members in every.items()},
-                {kind: [id(each) for each in members] for kind, members in others.items()},
-                1 + plain // _COMPARISONS,
-            ),
-            found,
+        to_every, to_others, to_named = (
+            {label: [id(each) for each in members] for label, members in edges.items()} for edges in (every, others, named)
         )
+        return _Edges([(id(each), again) for each in here], to_named, to_every, to_others, 1 + plain // _COMPARISONS), found
 
     def _targets(self, keyword: str, reference: str) -> Iterator[Node]:
         own = self._root.get("$id")
@@ -368,13 +362,17 @@ def _topological_order(edges: Mapping[int, Sequence[int]]) -> tuple[list[int], i
     return order, None
 
 
-def _schemas(found: Any) -> list[Node]:
-    """Return the schemas in a list, without ``true`` and ``false``, which have no edges."""
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list | tuple) else []
+def _schemas(node: Node, *keywords: str) -> list[Node]:
+    """Return the schemas of keywords, alone or in lists, without ``true`` and ``false``, which have no edges."""
+    values = [node[key] for key in keywords if key in node]
+    found = [each for value in values for each in (value if isinstance(value, list | tuple) else [value])]
+    return [each for each in found if isinstance(each, Mapping)]
 
 
-def _members(found: Any) -> dict[str, Node]:
-    return {name: each for name, each in found.items() if isinstance(each, Mapping)} if isinstance(found, Mapping) else {}
+def _values(node: Node, *keywords: str) -> list[Node]:
+    """Return the schemas of keywords that map names to schemas."""
+    maps = [node[key] for key in keywords if isinstance(node.get(key), Mapping)]
+    return [each for found in maps for each in found.values() if isinstance(each, Mapping)]
 
 
 def _size(found: Any) -> int:

@@ -99,30 +99,21 @@ class Validator:
         """Return whether every value with this many parts and levels can be checked."""
         if depth > self._limits.max_value_depth or self._workload.nesting(depth) > _MAX_NESTING:
             return False
-        visits = self._workload.visits(depth)
-        return visits is not None and visits * parts <= self._most_visits
+        return self._workload.visits(depth) * parts <= self._most_visits
 
     def _can_check(self, extent: _Extent | None) -> bool:
         if extent is None or self._workload.nesting(extent.depth) > _MAX_NESTING:
             return False
-        visits = self._visits(extent)
-        return visits is not None and visits <= self._most_visits
+        return self._visits(extent) <= self._most_visits
 
-    def _visits(self, extent: _Extent) -> int | None:
-        total = 0
-        for level, parts in enumerate(extent.parts):
-            visits = self._workload.visits(level)
-            if visits is None:
-                return None
-            total += visits * parts
-        return total
+    def _visits(self, extent: _Extent) -> float:
+        return sum(self._workload.visits(level) * parts for level, parts in enumerate(extent.parts))
 
     def _can_explain(self, extent: _Extent | None) -> bool:
         if extent is None or self._workload.nesting(extent.depth) > _MAX_NESTING_FOR_REASONS:
             return False
-        visits = self._visits(extent)
-        repeated = (self._workload.visits(extent.depth) or 1) * (extent.depth + 1) * extent.text
-        return visits is not None and visits <= _MAX_VISITS_FOR_REASONS and repeated <= _MAX_TEXT
+        repeated = self._workload.visits(extent.depth) * (extent.depth + 1) * extent.text
+        return self._visits(extent) <= _MAX_VISITS_FOR_REASONS and repeated <= _MAX_TEXT
 
     def _problems(self, value: Any) -> list[Problem]:
         """Return why a value is invalid: all reasons, the first one, or only that it is, depending on the cost."""
