@@ -29,8 +29,6 @@ _EXCERPT = 200  # bytes of an invalid result that an error keeps
 _OBJECT = ord("{")
 _NULL = ord("n")
 _UNREADABLE = (DecodeError, UnicodeDecodeError, RecursionError)
-
-
 _COMPLETE = (None, "complete")  # VN-10: absent means complete
 
 
@@ -106,12 +104,7 @@ class Dialect(Adapter):
         return params
 
     def read_notification(self, method: str, raw: Raw | bytes | None) -> t.Params:
-        """Decode the params of a notification from either side; ``raw`` is ``None`` if it had none.
-
-        Raises:
-            MethodNotFound: The revision has no such notification, or twopipes does not support it.
-            InvalidParams: The params are invalid; the message names the member.
-        """
+        """Decode the params of a notification as :meth:`read_params` does."""
         kind = NOTIFICATION_PARAMS.get(method)
         if kind is None or not any(method in methods for methods in self._notified.values()):
             raise MethodNotFound(f"Notification not found: {method}")
@@ -121,10 +114,7 @@ class Dialect(Adapter):
             raise InvalidParams(f"Invalid params for {method}: {_message(error, 'params')}") from error
 
     def read_result(self, method: str, raw: Raw | bytes) -> t.Result:
-        """Decode the result of a request from either side.
-
-        Returns:
-            The result of that method, or an InputRequiredResult in its place.
+        """Decode the result of a request from either side, or the InputRequiredResult in its place.
 
         Raises:
             RemoteProtocolError: The result does not match the method, or has an undeclared type (VN-11).
@@ -170,10 +160,7 @@ class Dialect(Adapter):
         return error_codes.read(error, self.revision, method=method)
 
     def restore_answer(self, asked: t.ElicitParams, answer: t.ElicitResult) -> t.ElicitResult:
-        """Convert a user's answer back to the form as it was before :meth:`fit` (EL-03).
-
-        This matters only in 2025-06-18, where a multiple choice becomes several yes-or-no fields.
-        """
+        """Convert a user's answer back to the form as it was before :meth:`fit` replaced multiple choices (EL-03)."""
         if asked.requested_schema is None or answer.content is None:
             return answer
         content = restored_answer(asked.requested_schema, answer.content, self.revision)
@@ -190,17 +177,10 @@ class Dialect(Adapter):
         ttl_ms: int = 0,
         cache_scope: t.CacheScope = "private",
     ) -> t.Result:
-        """Prepare a result for sending.
+        """Adapt the result of a request to this revision.
 
-        The result is adapted to the revision. In a modern revision it also gets its ``resultType`` (VN-09), the identity of the
-        server (VN-08) and, if the method is cacheable, its lifetime (CH-01).
-
-        Args:
-            method: The method of the request.
-            result: The result.
-            server_info: The identity of the server.
-            ttl_ms: The lifetime in milliseconds, if the result has none.
-            cache_scope: Who may share the result, if it does not say so.
+        In a modern revision it also gets its ``resultType`` (VN-09), the identity of the server (VN-08) and, if the method is
+        cacheable and the result does not have them, a lifetime in milliseconds and who may share it (CH-01).
 
         Raises:
             LocalProtocolError: The revision cannot express the result, or the method does not allow questions (MR-01).

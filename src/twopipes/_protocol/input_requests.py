@@ -41,24 +41,20 @@ class StringSchema(Model, frozen=True, tag="string"):
     default: str | None = None
 
 
-class NumberSchema(Model, frozen=True, tag="number"):
+class _Numeric(Model, frozen=True):
+    title: str | None = None
+    description: str | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    default: int | float | None = None
+
+
+class NumberSchema(_Numeric, frozen=True, tag="number"):
     """A number."""
 
-    title: str | None = None
-    description: str | None = None
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-    default: int | float | None = None
 
-
-class IntegerSchema(Model, frozen=True, tag="integer"):
+class IntegerSchema(_Numeric, frozen=True, tag="integer"):
     """An integer."""
-
-    title: str | None = None
-    description: str | None = None
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-    default: int | float | None = None
 
 
 class BooleanSchema(Model, frozen=True, tag="boolean"):
@@ -142,11 +138,11 @@ class ElicitResult(Result, frozen=True):
     content: dict[str, ElicitValue] | None = None
 
 
-class SamplingMessage(MetaModel, frozen=True):
-    """One turn of a conversation with the model: one block, or several from 2025-11-25 (SA-03)."""
+class _Spoken:
+    """What the two types with sampling content share."""
 
-    role: Role
-    content: SamplingContent | list[SamplingContent]
+    __slots__ = ()
+    content: Any
 
     @property
     def blocks(self) -> list[SamplingContent]:
@@ -157,6 +153,13 @@ class SamplingMessage(MetaModel, frozen=True):
     def text(self) -> str:
         """The text blocks, joined by newlines."""
         return text_of(self.blocks)
+
+
+class SamplingMessage(MetaModel, _Spoken, frozen=True):
+    """One turn of a conversation with the model: one block, or several from 2025-11-25 (SA-03)."""
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
 
 
 class ModelHint(Model, frozen=True):
@@ -195,7 +198,7 @@ class CreateMessageParams(Params, frozen=True):
     tool_choice: ToolChoice | None = None
 
 
-class CreateMessageResult(Result, frozen=True):
+class CreateMessageResult(Result, _Spoken, frozen=True):
     """The message of the client's model.
 
     Attributes:
@@ -209,16 +212,6 @@ class CreateMessageResult(Result, frozen=True):
     content: SamplingContent | list[SamplingContent]
     model: str
     stop_reason: str | None = None
-
-    @property
-    def blocks(self) -> list[SamplingContent]:
-        """The content as a list, even if it is a single block."""
-        return self.content if isinstance(self.content, list) else [self.content]
-
-    @property
-    def text(self) -> str:
-        """The text blocks, joined by newlines."""
-        return text_of(self.blocks)
 
 
 class ListRootsResult(Result, frozen=True):

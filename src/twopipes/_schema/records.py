@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from msgspec import UNSET, Struct, defstruct, structs
@@ -77,7 +78,7 @@ class Record(Shape):
         self.options: dict[str, Any] = {}
         self.is_native = True  # msgspec would create an instance correctly, apart from the types of the fields
         self.uses = 1  # how often the schema contains it; from two on, it goes into $defs
-        self._types: dict[str, Any] = {}
+        self._checking: Any = None
 
     @property
     def is_array(self) -> bool:
@@ -113,20 +114,14 @@ class Record(Shape):
             items.insert(0, {"const": self.tag[1]})
             least += 1
         found: Schema = {"type": "array", "prefixItems": items, "minItems": least}
-        if self.options.get("forbid_unknown_fields") or not issubclass(self.kind_class, Struct):
+        if self.options.get("forbid_unknown_fields"):
             found["maxItems"] = len(items)
-        return found
-
-    @property
-    def kind_class(self) -> type[Any]:
-        """The class, without type parameters."""
-        found: type[Any] = getattr(self.kind, "__origin__", self.kind)
         return found
 
     def reading(self) -> Any:
         if self._all_native() and is_readable(self.kind):
             return self.kind
-        return self._once("reading", lambda: stand_in(self._read))
+        return self._stand_in
 
     def _all_native(self) -> bool:
         """Return whether msgspec can read the class by itself, including everything nested in it."""
@@ -142,24 +137,25 @@ class Record(Shape):
             waiting.extend(shape.parts)
         return True
 
+    @cached_property
+    def _stand_in(self) -> Any:
+        return stand_in(self._read)
+
+    @cached_property
+    def _read_struct(self) -> Any:
+        return self._struct([field.shape.reading() for field in self.fields])
+
     def _read(self, value: Any) -> Any:
-        shadow = self._once("shadow", lambda: self._shadow([field.shape.reading() for field in self.fields]))
-        found = converted(value, shadow)
-        given = zip(self.fields, structs.astuple(found), strict=True)
+        given = zip(self.fields, structs.astuple(converted(value, self._read_struct)), strict=True)
         return self.make({field.name: each for field, each in given if each is not UNSET})
 
-    def _shadow(self, kinds: Sequence[Any]) -> type[Struct]:
+    def _struct(self, kinds: Sequence[Any]) -> type[Struct]:
         fields = zip(self.fields, kinds, strict=True)
         return struct_of([(field.wire_name, kind, field.is_required) for field, kind in fields], **self.options)
 
     def checking(self) -> Any:
-        if "checking" not in self._types:
+        if self._checking is None:
             # A recursive record is looked up when it is reached.
-            self._types["checking"] = stand_in(lambda value: converted(value, self._types["checking"]))
-            self._types["checking"] = self._shadow([field.shape.checking() for field in self.fields])
-        return self._types["checking"]
-
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._types:
-            self._types[name] = make()
-        return self._types[name]
+            self._checking = stand_in(lambda value: converted(value, self._checking))
+            self._checking = self._struct([field.shape.checking() for field in self.fields])
+        return self._checking

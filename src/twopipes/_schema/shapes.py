@@ -166,7 +166,21 @@ def _out_of_order(sign: str, holds: Callable[[Any, Any], bool], bound: Any, valu
     return None if holds(value, bound) else f"Expected a value {sign} {bound}"
 
 
-class Wrapped(Shape):
+class Compound(Shape):
+    """A type that msgspec reads by the types of its parts."""
+
+    @abstractmethod
+    def typed(self, types: Sequence[Any]) -> Any:
+        """Return the type for the types of the parts."""
+
+    def reading(self) -> Any:
+        return self.typed([part.reading() for part in self.parts])
+
+    def checking(self) -> Any:
+        return self.typed([part.checking() for part in self.parts])
+
+
+class Wrapped(Compound):
     """A shape that wraps another one."""
 
     def __init__(self, inner: Shape) -> None:
@@ -178,11 +192,8 @@ class Wrapped(Shape):
     def schema(self, book: Book) -> Schema:
         return self.inner.schema(book)
 
-    def reading(self) -> Any:
-        return self.inner.reading()
-
-    def checking(self) -> Any:
-        return self.inner.checking()
+    def typed(self, types: Sequence[Any]) -> Any:
+        return types[0]
 
 
 def unwrapped(shape: Shape) -> Shape:
@@ -230,20 +241,6 @@ class Checked(Wrapped):
 
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         return Checked(self.inner.constrained(wanted, is_native=is_native), self._tests)
-
-
-class Compound(Shape):
-    """A type that msgspec reads by the types of its parts."""
-
-    @abstractmethod
-    def typed(self, types: Sequence[Any]) -> Any:
-        """Return the type for the types of the parts."""
-
-    def reading(self) -> Any:
-        return self.typed([part.reading() for part in self.parts])
-
-    def checking(self) -> Any:
-        return self.typed([part.checking() for part in self.parts])
 
 
 class Row(Compound):
