@@ -61,10 +61,9 @@ def tap(arguments: Sequence[str]) -> int:
     redact = [*options.get("--redact", ()), *plain]  # also accept several: --redact token password
     output = [*options.get("-o", ()), *options.get("--output", ())]
     is_quiet = "-q" in options or "--quiet" in options
-    if sys.platform == "win32":
-        raise UsageError("twopipes tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
-    else:  # noqa: RET506 - so that type checkers skip it on Windows
+    if sys.platform != "win32":
         return _relay(command, output[-1] if output else None, redact, is_quiet=is_quiet)
+    raise UsageError("twopipes tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
 
 
 if sys.platform != "win32":

@@ -51,8 +51,8 @@ class WrittenSchema:
         return [] if self._validator is None else self._validator.check(data)
 
     def _compile(self, schema: Mapping[str, Any]) -> None:
-        from twopipes._schema.complexity import SchemaRefused  # noqa: PLC0415 - only hand-written schemas need it
-        from twopipes._schema.validation import NOT_VALIDATED, compile_schema  # noqa: PLC0415 - likewise
+        from twopipes._schema.complexity import SchemaRefused
+        from twopipes._schema.validation import NOT_VALIDATED, compile_schema
 
         try:
             self._validator = compile_schema(schema)
@@ -79,8 +79,8 @@ def check_schema(schema: Mapping[str, Any], what: str) -> None:
         LocalProtocolError: Its dialect is unknown (JS-02), it refers to something outside of itself (JS-04, JS-05), or it is
             too large (JS-06).
     """
-    from twopipes._schema.complexity import SchemaLimits, SchemaRefused, Workload  # noqa: PLC0415 - likewise
-    from twopipes._schema.validation import check_dialect  # noqa: PLC0415 - most servers have no such schema
+    from twopipes._schema.complexity import SchemaLimits, SchemaRefused, Workload
+    from twopipes._schema.validation import check_dialect
 
     try:
         check_dialect(schema)

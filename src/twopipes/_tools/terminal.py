@@ -28,7 +28,7 @@ class Terminal:
         self.stream = sys.stdout if stream is None else stream
         self.is_terminal = self.stream.isatty()
         # A pipe gets plain lines, without padding, rules or folded cells.
-        self.rich = _rich_output(self.stream, colour, width) if colour or self.is_terminal else None
+        self.rich = _rich_output(self.stream, colour=colour, width=width) if colour or self.is_terminal else None
         self.width = width or (self.rich.console.width if self.rich is not None else shutil.get_terminal_size().columns)
 
     def say(self, *pieces: Styled) -> None:
@@ -52,7 +52,7 @@ class Terminal:
         self.stream.flush()
 
 
-def _rich_output(stream: TextIO, colour: bool | None, width: int | None) -> RichOutput | None:  # noqa: FBT001 - private
+def _rich_output(stream: TextIO, *, colour: bool | None, width: int | None) -> RichOutput | None:
     try:
         from twopipes._tools.rich_output import RichOutput  # noqa: PLC0415 - the optional extra `cli`
     except ImportError:

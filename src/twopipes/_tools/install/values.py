@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 from twopipes._tools.usage import UsageError
@@ -53,7 +54,9 @@ def same(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same, left, right))
-    return type(left) is type(right) and (left == right or (left != left and right != right))  # noqa: PLR0124 - NaN
+    if isinstance(left, float) and isinstance(right, float) and isnan(left):
+        return isnan(right)
+    return type(left) is type(right) and bool(left == right)
 
 
 def parses_to(parse: Callable[[str], Any], text: str, wanted: Any) -> bool:
