@@ -43,10 +43,14 @@ def resolve(command: ServerCommand) -> Resolution:
     layers = layers_of(argv)
     found = looked.found
     links = _links(found) if found else ()
-    head = _head(links[-1] if links else found) if found else b""
+    file = links[-1] if links else found or ""
+    head = _head(file)
     shebang = _shebang(head, environment, folder)
     if shebang is not None and not any(layer.runtime for layer in layers):
-        layers = (*layers, *_interpreter_layers(shebang, links[-1] if links else found))
+        layers = (*layers, *layers_of([shebang.interpreter.removesuffix("\\r"), file]))
+    # After `sh -c` or `python -c`, a word is source code, where a dollar sign may be intended.
+    has_code = any(word.startswith("-") and not word.startswith("--") and word.endswith(("c", "e")) for word in argv)
+    is_on_path = bool(found and looked.folders) and sys.platform != "win32"
     return Resolution(
         argv=argv,
         folder=folder,
@@ -62,14 +66,9 @@ def resolve(command: ServerCommand) -> Resolution:
         script_missing=_missing_script(layers, folder),
         similar=() if found or looked.unfit else _similar(argv[0], environment, looked.folders, folder),
         elsewhere=() if found else tuple(_elsewhere(argv[0], folder)),
-        beyond_host_path=_is_beyond_host_path(found, looked.folders),
-        not_expanded=tuple(word for word in argv if word.startswith("~/") or (_VARIABLE.search(word) and not _has_code(argv))),
+        beyond_host_path=is_on_path and str(Path(found or "").parent) not in _DESKTOP_PATH,
+        not_expanded=tuple(word for word in argv if word.startswith("~/") or (_VARIABLE.search(word) and not has_code)),
     )
-
-
-def _has_code(argv: tuple[str, ...]) -> bool:
-    """Whether a word is source code, as after ``sh -c`` or ``python -c``, where a dollar sign may be intended."""
-    return any(word.startswith("-") and not word.startswith("--") and word.endswith(("c", "e")) for word in argv)
 
 
 def _links(path: str) -> tuple[str, ...]:
@@ -81,9 +80,9 @@ def _links(path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _head(path: str | None) -> bytes:
+def _head(path: str) -> bytes:
     try:
-        with Path(path or "").open("rb") as file:
+        with Path(path).open("rb") as file:
             return file.read(_HEAD)
     except OSError:
         return b""
@@ -108,10 +107,6 @@ def _shebang(head: bytes, environment: Mapping[str, str], folder: str) -> Sheban
         found = None
         interpreter += "\\r"
     return Shebang(line=line.rstrip("\r"), interpreter=interpreter, found=found)
-
-
-def _interpreter_layers(shebang: Shebang, script: str | None) -> tuple[Layer, ...]:
-    return layers_of([shebang.interpreter.removesuffix("\\r"), *([script] if script else [])])
 
 
 def _missing_script(layers: tuple[Layer, ...], folder: str) -> str | None:
@@ -178,9 +173,3 @@ def _places(folder: str) -> Iterator[tuple[Path, str]]:
     if versions.is_dir():
         for version in sorted(versions.iterdir(), reverse=True):
             yield version / "bin", "nvm's programs"
-
-
-def _is_beyond_host_path(found: str | None, folders: tuple[str, ...], *, windows: bool = sys.platform == "win32") -> bool:
-    if found is None or not folders or windows:
-        return False
-    return str(Path(found).parent) not in _DESKTOP_PATH
