@@ -217,6 +217,10 @@ class FakeServer(VerdictRecorder, Waiter):
         """Return the first request, optionally of one method and after another message; ``None`` if there is none."""
         return next((each for each in self.requests(method) if after is None or each.number > after.number), None)
 
+    def call_of(self, tool: str) -> ClientMessage | None:
+        """Return the first call of a tool; ``None`` if there is none."""
+        return next((each for each in self.requests("tools/call") if each.params.get("name") == tool), None)
+
     def notifications(self, method: str | None = None) -> list[ClientMessage]:
         """Return the notifications of the client so far."""
         found = [message for message in self.received_lines if message.method and not message.is_request]

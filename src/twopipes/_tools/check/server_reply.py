@@ -122,6 +122,11 @@ class ReceivedLine(Message, frozen=True, eq=False, kw_only=True):
         return parts_of(self.message)
 
     @property
+    def has_error_without_id(self) -> bool:
+        """Whether it has an error that names no request, as for a line that could not be read."""
+        return any("error" in part and part.get("id") is None for part in self.parts)
+
+    @property
     def is_question(self) -> bool:
         """Whether the server asks its client something, other than a ping."""
         return any("method" in part and "id" in part and part["method"] != "ping" for part in self.parts)

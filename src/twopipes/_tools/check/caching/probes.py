@@ -18,7 +18,7 @@ _CALLS = 12
 @probe("CH-01", "CH-02", needs="resources")
 async def resource_contents_have_caching_hints(case: Case) -> None:
     """Reads resources; the hints of the lists are judged in every conversation."""
-    for uri in _uris(case):
+    for uri in case.features.uris[:_READ]:
         response = await case.conversation.request("resources/read", {"uri": uri})
         if not response.is_result or response.result.get("resultType", "complete") != "complete":
             continue
@@ -35,7 +35,7 @@ async def input_requests_have_no_caching_hints(case: Case) -> None:
     """Reads resources, gets prompts and calls tools as a client that can answer questions."""
     prompts = [prompt.get("name") for prompt in case.features.prompts[:_READ] if not required_of(prompt)]
     asked: list[tuple[str, dict[str, Any]]] = [
-        *(("resources/read", {"uri": uri}) for uri in _uris(case)),
+        *(("resources/read", {"uri": uri}) for uri in case.features.uris[:_READ]),
         *(("prompts/get", {"name": name}) for name in prompts),
         *(("tools/call", call.params) for call in case.safe_calls[:_CALLS] if call.name not in CHANGING),
     ]
@@ -62,8 +62,3 @@ async def pages_have_the_same_scope(case: Case) -> None:
             case.forbid("CH-08", odd, f"the pages of {kind}/list differ in cacheScope: {', '.join(map(str, scopes))}")
     if not case.verdicts:
         raise Skip("no list of the server has more than one page")
-
-
-def _uris(case: Case) -> list[str]:
-    found = [resource.get("uri") for resource in case.features.resources]
-    return [uri for uri in found if isinstance(uri, str)][:_READ]

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from twopipes._tools.check.cancellation.notices import CANCELLED, UNUSED_ID, judge_notice
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, DEFAULT_ANSWERS, NoResponse, ReceivedLine, same_id
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, DEFAULT_ANSWERS, ReceivedLine, same_id
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.setups import about, open_question, progress_of, slow_call
 
@@ -71,12 +71,9 @@ async def pointless_cancellations_are_ignored(case: Case) -> None:
     odd_ids: list[Any] = [UNUSED_ID, finished.id, {}, None]
     for params in [None, {}, *({"requestId": each} for each in odd_ids)]:
         conversation.notify(CANCELLED, params)
-    try:
-        lines = await conversation.quiet(since=since)
-        await conversation.request(case.harmless)
-    except NoResponse as error:
-        case.expect("CA-05", False, f"after cancellations of unknown requests: {error}")
-        return
+    lines = await conversation.quiet(since=since)
+    later = await conversation.try_request(case.harmless)
+    case.expect("CA-05", not later.silence, f"after cancellations of unknown requests, {case.harmless} got {later.summary}")
     response = next((line for line in lines if any("method" not in part for part in line.parts)), None)
     case.forbid("CA-05", response, "a cancellation of an unknown request, or a malformed one, was answered")
 
@@ -103,11 +100,9 @@ async def cancellations_and_responses_cross(case: Case) -> None:
             await asyncio.sleep(0)
     for each in waiting:
         conversation.notify(CANCELLED, {"requestId": each})
-    try:
-        await conversation.request(case.harmless, within=case.timeouts.response + 2 * _CALLS * took)
-        await conversation.quiet()
-    except NoResponse as error:
-        case.expect("CA-07", False, f"after {_CALLS} cancelled calls: {error}")
+    later = await conversation.try_request(case.harmless, within=case.timeouts.response + 2 * _CALLS * took)
+    case.expect("CA-07", not later.silence, f"after {_CALLS} cancelled calls, {case.harmless} got {later.summary}")
+    await conversation.quiet()
     twice = next((each for each in ids if len(conversation.responses_to(each)) > 1), None)
     last = None if twice is None else conversation.responses_to(twice)[-1]
     case.forbid("CA-07", last, f"the cancelled request {twice!r} got more than one response")
@@ -123,12 +118,10 @@ async def ids_of_another_type_cancel_nothing(case: Case) -> None:
         conversation.start("tools/call", slow.params, request_id=request_id)
         conversation.notify(CANCELLED, {"requestId": other})
     for request_id, other in calls.items():
-        try:
-            response = await conversation.response_to(request_id, within=case.timeouts.lull + 10 * slow.took)
-            kept, summary = response.is_result, response.summary
-        except NoResponse:
-            kept, summary = False, "no response"
-        case.expect("CA-13", kept, f"a call with the id {request_id!r} got {summary} after a cancellation of {other!r}")
+        response = await conversation.awaited(request_id, case.timeouts.lull + 10 * slow.took)
+        summary = "no response" if response is None else response.summary
+        why = f"a call with the id {request_id!r} got {summary} after a cancellation of {other!r}"
+        case.expect("CA-13", response is not None and response.is_result, why)
 
 
 @probe("CA-01", "CA-02", "CA-06", "CA-11", "CA-12", needs=("call", "question"), client_capabilities=_WITH_TASKS)
@@ -167,7 +160,5 @@ async def _answer_late(case: Case, question: ReceivedLine) -> None:
     lines = await conversation.quiet(since=since)
     complaint = next((line for line in lines if any("error" in part for part in line.parts)), None)
     case.forbid("CA-06", complaint, "the server sent an error after a late answer to a question that it had given up")
-    try:
-        await conversation.request(case.harmless)
-    except NoResponse:
-        case.expect("CA-06", False, "after a late answer to a question that it had given up, the server no longer responds")
+    later = await conversation.try_request(case.harmless)
+    case.expect("CA-06", not later.silence, "after a late answer to a question that it had given up, the server no longer responds")

@@ -219,11 +219,10 @@ async def runs_a_task_forever(fake: FakeServer) -> None:
     fake.on["tasks/result"] = lambda _message: SILENCE
     fake.on["tasks/cancel"] = lambda _message: {**task, "status": "cancelled"}
     await fake.client_exited()
-    tasks = [message.id for message in fake.requests("tools/call") if "task" in message.params]
+    tasks = [message for message in fake.requests("tools/call") if "task" in message.params]
     if not tasks:
         raise Skip("the client did not run a call as a task")
-    notices = fake.notifications(CANCELLED)
-    wrong = next((each for each in notices if any(same_id(each.params.get("requestId"), call) for call in tasks)), None)
+    wrong = next((notice for call in tasks if (notice := call.cancellation)), None)
     if wrong is None and not fake.requests("tasks/cancel"):
         raise Skip("the client did not give up its task")
     fake.forbid("CA-11", wrong, f"the client gave up a task with {CANCELLED}")

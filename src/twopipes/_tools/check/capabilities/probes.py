@@ -93,10 +93,7 @@ async def _asked_for(case: Case, method: str) -> list[tuple[dict[str, Any], Quot
     words = ("ask", "elicit", "sampl", "url")
     calls = sorted(case.safe_calls, key=lambda call: not any(word in call.name.lower() for word in words))
     for call in calls[:_CALLS]:
-        try:
-            response = await conversation.request("tools/call", call.params)
-        except NoResponse:
-            continue
+        response = await conversation.try_request("tools/call", call.params)
         entries = input_requests(response).values()
         found += [(members(entry.get("params")), response) for entry in entries if entry.get("method") == method]
     return found + [(line.params, line) for line in conversation.received_lines[since:] if line.method == method]

@@ -40,14 +40,11 @@ async def impossible_completions_are_rejected(case: Case) -> None:
     conversation = case.conversation
     unknown = await conversation.request(_METHOD, {"ref": _NO_PROMPT, "argument": {"name": "x", "value": ""}})
     if not case.features.has("completions"):
-        why = f"the server does not declare completions, and {_METHOD} got {unknown.summary}"
-        case.expect("CM-03", unknown.code == METHOD_NOT_FOUND, why, about=unknown)
+        case.expect_code("CM-03", unknown, METHOD_NOT_FOUND, f"{_METHOD}, which the server does not declare,")
         return
-    why = f"a completion for a prompt that does not exist got {unknown.summary}"
-    case.expect("CM-03", unknown.code == INVALID_PARAMS, why, about=unknown)
+    case.expect_code("CM-03", unknown, INVALID_PARAMS, "a completion for an unknown prompt")
     missing = await conversation.request(_METHOD, {"ref": next((ref for ref, _, _ in _completable(case)), _NO_PROMPT)})
-    why = f"a completion without the member argument got {missing.summary}"
-    case.expect("CM-03", missing.code == INVALID_PARAMS, why, about=missing)
+    case.expect_code("CM-03", missing, INVALID_PARAMS, "a completion without the member argument")
 
 
 @probe("CM-04", needs="completions")

@@ -29,9 +29,8 @@ async def content_blocks_match_the_schema(case: Case) -> None:
             has_resources = case.features.has("resources")
             case.expect("CT-05", has_resources, "the server embeds resources, but does not declare resources", about=response)
     for _, response in await read(case):
-        contents = response.result.get("contents") if is_complete(response) else None
-        for item in contents if isinstance(contents, list) else ():
-            if "blob" in members(item):
+        for item in response.items("contents") if is_complete(response) else ():
+            if "blob" in item:
                 judge_faults(case, ["CT-03"], faults_of_contents(item, "RS-02"), response)
     for listed in (*case.features.resources, *case.features.templates):
         if "annotations" in listed:
@@ -73,9 +72,8 @@ async def _blocks(case: Case) -> list[tuple[Response, Any]]:
 
 
 def _blocks_of(response: Response) -> list[Any]:
-    content, messages = response.result.get("content"), response.result.get("messages")
+    content = response.result.get("content")
     if isinstance(content, list):
         return content
     # Several blocks in one message are judged by another rule.
-    found = [members(each).get("content") for each in messages] if isinstance(messages, list) else []
-    return [each for each in found if isinstance(each, dict)]
+    return [each["content"] for each in response.items("messages") if isinstance(each.get("content"), dict)]

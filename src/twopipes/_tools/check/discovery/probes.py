@@ -86,8 +86,7 @@ async def unsupported_versions_are_rejected(case: Case) -> None:
         response = await case.conversation.request(method, params, meta={META_VERSION: _NO_REVISION})
         if method == "subscriptions/listen" and response.code == METHOD_NOT_FOUND:
             continue  # a server without notifications may leave it out (CON-12), and the order of the checks is open (CON-18)
-        why = f"{method} of version {_NO_REVISION} got {response.summary}"
-        case.expect("VN-04", response.code == UNSUPPORTED_REVISION, why, about=response)
+        case.expect_code("VN-04", response, UNSUPPORTED_REVISION, f"{method} of version {_NO_REVISION}")
 
 
 @probe("VN-06")
@@ -129,8 +128,7 @@ async def removed_methods_do_not_exist(case: Case) -> None:
     has_tasks = _TASKS in members(case.features.capabilities.get("extensions"))
     for method, params in (_REMOVED if has_tasks else _REMOVED | _REMOVED_WITHOUT_TASKS).items():
         response = await case.conversation.request(method, params)
-        why = f"{method}, which {case.revision} does not have, got {response.summary}"
-        case.expect("VN-12", response.code == METHOD_NOT_FOUND, why, about=response)
+        case.expect_code("VN-12", response, METHOD_NOT_FOUND, f"{method}, which {case.revision} does not have,")
 
 
 @probe("VN-13")
@@ -185,20 +183,12 @@ async def notifications_need_no_metadata(case: Case) -> None:
         response = await conversation.request(method)
         why = f"after a notification without _meta, {method} got {response.summary}; before it, a result"
         case.expect("VN-15", response.is_result, why, about=response)
-    complaint = next(
-        (
-            line
-            for line in conversation.received_lines[before:]
-            if any("error" in part and part.get("id") is None for part in line.parts)
-        ),
-        None,
-    )
+    complaint = next((line for line in conversation.received_lines[before:] if line.has_error_without_id), None)
     case.forbid("VN-15", complaint, "the server sent an error for a notification without _meta")
     params = case.fixture("slow", {"steps": 1000, "seconds": 0.01})
-    if not await _stops(conversation, params, {}):
-        stops = await _stops(conversation, params, {"_meta": {META_VERSION: case.revision, META_CAPABILITIES: {}}})
-        if stops:
-            case.expect("VN-15", False, f"{_CANCELLED} stops a call only if it has _meta")
+    meta = {"_meta": {META_VERSION: case.revision, META_CAPABILITIES: {}}}
+    if not await _stops(conversation, params, {}) and await _stops(conversation, params, meta):
+        case.expect("VN-15", False, f"{_CANCELLED} stops a call only if it has _meta")
 
 
 async def _stops(conversation: LiveConversation, params: dict[str, Any], meta: dict[str, Any]) -> bool:

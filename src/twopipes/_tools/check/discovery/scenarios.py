@@ -70,8 +70,7 @@ async def returns_a_list_of_an_unknown_type(fake: FakeServer) -> None:
     tools = [{**fake.healthy.tools[0], "name": "weird"}]
     fake.on["tools/list"] = lambda _message: {"resultType": "weird", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
     await fake.exited_after("tools/list")
-    used = next((message for message in fake.requests("tools/call") if message.params.get("name") == "weird"), None)
-    fake.forbid("VN-11", used, "the client called a tool from a list with the resultType 'weird'")
+    fake.forbid("VN-11", fake.call_of("weird"), "the client called a tool from a list with the resultType 'weird'")
 
 
 def _need_calls(fake: FakeServer) -> None:

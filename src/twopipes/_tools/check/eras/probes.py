@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twopipes._codes import UNSUPPORTED_REVISION
 from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_VERSION, MODERN
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, CLIENT_INFO, NoResponse
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, CLIENT_INFO
 from twopipes._tools.check.discovery.probes import be_served
 from twopipes._tools.check.lifecycle.probes import judge_an_early_request, listing
 from twopipes._tools.check.probe import Case, no_call, probe
@@ -18,16 +18,13 @@ async def initialize_is_rejected_without_a_handshake(case: Case) -> None:
     conversation = await case.open_conversation(opened=False)
     conversation.revision = case.revision
     params = {"protocolVersion": LEGACY[-1], "capabilities": {}, "clientInfo": CLIENT_INFO}
-    try:
-        response = await conversation.request("initialize", params, bare=True)
-        if response.is_result:
-            case.give_up("the server has a handshake")
-        case.expect("DE-09", response.error, f"initialize got {response.summary}", about=response)
-        later = await conversation.request("server/discover")
+    response = await conversation.try_request("initialize", params, bare=True)
+    if response.is_result:
+        case.give_up("the server has a handshake")
+    if case.expect("DE-09", response.error, f"initialize got {response.summary}", about=response):
+        later = await conversation.try_request("server/discover")
         why = f"after initialize was rejected, server/discover got {later.summary}"
         case.expect("DE-09", later.is_result, why, about=later)
-    except NoResponse as silence:
-        case.expect("DE-09", False, f"after initialize, which the server does not have: {silence}")
 
 
 @probe("DE-12", "DE-16", revisions=LEGACY[-1:], fresh_conversation=True, client_capabilities=ALL_CAPABILITIES)
@@ -42,13 +39,11 @@ async def eras_alternate_in_a_session(case: Case) -> None:
         plain = await case.conversation.request(method)
         why = f"between modern requests, {method} without _meta got {plain.summary}"
         case.expect("DE-12", plain.is_result, why, about=plain)
-        try:
-            modern = await case.conversation.request(method, meta=meta)
-        except NoResponse as silence:
-            case.expect("DE-12", False, f"in a session, {method} with the _meta of {MODERN[-1]}: {silence}")
-            is_modern = False
-            break
+        modern = await case.conversation.try_request(method, meta=meta)
         is_modern &= isinstance(modern.result.get("resultType"), str)
+        why = f"in a session, {method} with the _meta of {MODERN[-1]} got {modern.summary}"
+        if not case.expect("DE-12", not modern.silence, why):
+            break
     if is_modern:
         await _judge_questions(case)
     else:
@@ -70,14 +65,7 @@ async def _judge_questions(case: Case) -> None:
         response = await conversation.request("tools/call", call.params, meta=meta)
         if response.error:
             continue  # which is allowed
-        asked = next(
-            (
-                line
-                for line in conversation.received_lines[before:]
-                if any("method" in part and "id" in part and part["method"] != "ping" for part in line.parts)
-            ),
-            None,
-        )
+        asked = next((line for line in conversation.received_lines[before:] if line.is_question), None)
         method = asked.method if asked else ""
         case.forbid("DE-16", asked, f"{call.name} was called by a modern request, and the server sent the request {method}")
     case.give_up("the server rejects modern calls in a session")
@@ -96,5 +84,4 @@ async def legacy_versions_in_modern_requests_are_rejected(case: Case) -> None:
     await be_served(case)
     for version in (LEGACY[-1], LEGACY[0]):
         response = await case.conversation.request("server/discover", meta={META_VERSION: version})
-        why = f"server/discover of the legacy version {version} got {response.summary}"
-        case.expect("DE-14", response.code == UNSUPPORTED_REVISION, why, about=response)
+        case.expect_code("DE-14", response, UNSUPPORTED_REVISION, f"server/discover of the legacy version {version}")

@@ -15,7 +15,7 @@ from twopipes._codes import (
     URLS_REQUIRED,
 )
 from twopipes._protocol.revisions import META_VERSION, RESERVED_CODES
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, NoResponse, Response
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, Response
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import required_of
@@ -43,17 +43,15 @@ _UNINTENDED = {-32700, 0}
 async def unknown_methods_are_rejected(case: Case) -> None:
     """Sends an unknown method, and the lists that the server does not declare."""
     conversation, before = case.conversation, case.conversation.position
-    try:
-        response = await conversation.request(_NO_METHOD)
-    except NoResponse:
+    response = await conversation.try_request(_NO_METHOD)
+    if response.silence:
         stray = next((line for line in conversation.received_lines[before:] if any("error" in part for part in line.parts)), None)
         case.forbid("JR-17", stray, "an error lacks the id of its request, which could be read")
         for rule in ("JR-16", "ER-03"):
             case.expect(rule, False, "a request for an unknown method got no response")
         return
-    why = f"an unknown method got {response.summary}"
-    case.expect("JR-16", response.error, why, about=response)
-    case.expect("ER-03", response.code == METHOD_NOT_FOUND, why, about=response)
+    case.expect("JR-16", response.error, f"an unknown method got {response.summary}", about=response)
+    case.expect_code("ER-03", response, METHOD_NOT_FOUND, "an unknown method")
     case.expect("JR-17", True, "")
     if "error" in response.message:
         code, message = response.error.get("code"), response.error.get("message")
@@ -63,15 +61,14 @@ async def unknown_methods_are_rejected(case: Case) -> None:
         if not case.features.has(capability):
             response = await conversation.request(f"{capability}/list")
             if response.error:  # serving an undeclared list is judged by CP-01
-                why = f"{capability}/list, which was not declared, got {response.summary}"
-                case.expect("ER-03", response.code == METHOD_NOT_FOUND, why, about=response)
+                case.expect_code("ER-03", response, METHOD_NOT_FOUND, f"{capability}/list, which was not declared,")
 
 
 @probe("ER-04", silence_fails=True)
 async def invalid_params_are_rejected(case: Case) -> None:
     """Sends unknown names, an unknown cursor and log level, and requests without their params."""
     async for what, response in _with_invalid_params(case):
-        case.expect("ER-04", response.code == INVALID_PARAMS, f"{what} got {response.summary}", about=response)
+        case.expect_code("ER-04", response, INVALID_PARAMS, what)
     if not case.verdicts:
         case.give_up("the server has neither tools nor prompts, nor pages, nor log levels")
 
@@ -219,7 +216,7 @@ async def unknown_resources_are_rejected(case: Case) -> None:
     if response.code == METHOD_NOT_FOUND:
         case.give_up("the server declares resources, but does not have resources/read")
     rule, code = ("ER-13", INVALID_PARAMS) if case.is_modern else ("ER-12", RESOURCE_NOT_FOUND)
-    case.expect(rule, response.code == code, f"an unknown resource got {response.summary}", about=response)
+    case.expect_code(rule, response, code, "an unknown resource")
 
 
 def _unknown_uri(case: Case) -> str:
@@ -246,5 +243,4 @@ async def the_outer_of_two_faults_is_reported(case: Case) -> None:
         case.conversation.send(request)
         response = await case.conversation.response_if_any(request["id"])
         if response is not None:  # silence is judged by another rule
-            why = f"a request with {what} got {response.summary}; the outer fault is {code}"
-            case.expect("ER-17", response.code == code, why, about=response)
+            case.expect_code("ER-17", response, code, f"a request with {what}")

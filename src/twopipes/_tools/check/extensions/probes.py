@@ -28,15 +28,13 @@ async def unknown_extensions_change_nothing(case: Case) -> None:
 async def apps_are_resources(case: Case) -> None:
     """Reads the pages of tools with an app, and sends a method that belongs between a page and its host."""
     response = await case.conversation.request("ui/initialize", {})
-    why = f"ui/initialize, which belongs between a host and a page, got {response.summary}"
-    case.expect("AP-02", response.code == METHOD_NOT_FOUND, why, about=response)
+    case.expect_code("AP-02", response, METHOD_NOT_FOUND, "ui/initialize, which belongs between a host and a page,")
     for name, uri in _pages(case):
         if not uri.startswith("ui://"):
             case.expect("AP-02", False, f"the page of {name} is {uri}, not a ui:// resource")
             continue
         read = await case.conversation.request("resources/read", {"uri": uri})
-        contents = read.result.get("contents")
-        kinds = [members(each).get("mimeType") for each in contents] if isinstance(contents, list) else []
+        kinds = [each.get("mimeType") for each in read.items("contents")]
         is_page = any(isinstance(kind, str) and kind.replace(" ", "").lower() == _PAGE for kind in kinds)
         why = f"the page {uri} of {name} is not a resource of the type {_PAGE}: {kinds or read.summary}"
         case.expect("AP-02", is_page, why, about=read)
@@ -52,8 +50,7 @@ async def tools_with_an_app_also_return_text(case: Case) -> None:
     for call in calls:
         result = (response := await case.conversation.request("tools/call", call.params)).result
         if result.get("resultType", "complete") == "complete" and result.get("isError") is not True:
-            content = result.get("content")
-            texts = [members(each).get("text") for each in content] if isinstance(content, list) else []
+            texts = [each.get("text") for each in response.items("content")]
             has_text = any(isinstance(text, str) and text.strip() for text in texts)
             case.expect("AP-03", has_text, f"{call.name} has an app, but returns no text", about=response)
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, NoResponse
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, NoResponse, ReceivedLine, same_id
 from twopipes._tools.check.probe import Case, probe
 from twopipes._wire import encode_line
 
@@ -39,8 +39,8 @@ async def characters_are_utf_8(case: Case) -> None:
     case.expect("FR-03", answered, "a request whose id is not ASCII got no response with that id in UTF-8")
     escaped = "escaped " + _NOT_ASCII
     conversation.send(_as_ascii(encode_line(conversation.message(case.harmless, request_id=escaped))))
-    answered = await conversation.until(lambda: conversation.responses_to(escaped) or None, case.timeouts.response)
-    case.expect("FR-03", answered, "a request whose id has \\u escapes, with surrogate pairs, got no response with that id")
+    response = await conversation.awaited(escaped)
+    case.expect("FR-03", response, "a request whose id has \\u escapes, with surrogate pairs, got no response with that id")
 
 
 @probe("FR-04")
@@ -106,18 +106,15 @@ async def very_long_lines_are_answered(case: Case) -> None:
     long = conversation.message(case.harmless, {"padding": ""})
     conversation.send(encode_line({**long, "params": {**long["params"], "padding": "x" * (_VERY_LARGE - len(encode_line(long)))}}))
     small = conversation.start(case.harmless)
-    if not await conversation.until(lambda: conversation.responses_to(small) or None, case.timeouts.long):
+    if not await conversation.awaited(small, case.timeouts.long):
         how = "the server exited" if conversation.is_over else f"there was no response within {case.timeouts.long:g} s"
         case.expect("FR-13", False, f"after a line of {size}, {how}")
         return
 
-    def errors_without_id() -> list[Any]:
-        parts = [part for line in conversation.received_lines[before:] for part in line.parts]
-        return [part for part in parts if "error" in part and part.get("id") is None]
+    def is_answer(line: ReceivedLine) -> bool:
+        return line.has_error_without_id or any(same_id(part.get("id"), long["id"]) for part in line.parts)
 
-    answered = await conversation.until(
-        lambda: conversation.responses_to(long["id"]) or errors_without_id() or None, case.timeouts.long
-    )
+    answered = await conversation.wait_for(is_answer, since=before, within=case.timeouts.long)
     case.expect("FR-13", answered, f"a request of {size} got neither a response nor an error, and the next one got a response")
 
 
@@ -158,7 +155,7 @@ async def a_last_line_needs_no_newline(case: Case) -> None:
     built = conversation.message(case.harmless)
     conversation.send(encode_line(built)[:-1])
     await conversation.end_input()
-    answered = await conversation.until(lambda: conversation.responses_to(built["id"]) or None, case.timeouts.response)
+    answered = await conversation.awaited(built["id"])
     case.expect("FR-15", answered, "a request at the end of the input, without a newline, got no response")
 
 

@@ -101,11 +101,9 @@ async def sends_a_response_with_another_id(fake: FakeServer) -> None:
         message.connection.send({**decode(line), "id": "not-yours"})
 
     await fake.exited_after("tools/list", send_another)
-    calls = fake.requests("tools/call")
-    if not calls:
+    if not fake.requests("tools/call"):
         fake.give_up("the client calls no tool, so it is not visible which list it used")
-    used = next((message for message in calls if message.params.get("name") == "stray"), None)
-    fake.forbid("FR-14", used, "the client called a tool from a list whose response had another id")
+    fake.forbid("FR-14", fake.call_of("stray"), "the client called a tool from a list whose response had another id")
 
 
 @scenario("FR-15")

@@ -7,7 +7,7 @@ from typing import Any
 
 from twopipes._codes import INVALID_REQUEST, PARSE_ERROR
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation, NoResponse
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.server_reply import ReceivedLine
 from twopipes._wire import encode_line
@@ -63,9 +63,7 @@ async def requests_and_notifications_are_well_formed(case: Case) -> None:
     conversation = case.conversation
     calls = sorted(case.safe_calls, key=lambda call: call.name not in _TALKATIVE)
     for number, call in enumerate(calls[:_CALLS]):
-        try:
-            await conversation.request("tools/call", call.params, meta={"progressToken": f"check-{number}"})
-        except NoResponse:
+        if (await conversation.try_request("tools/call", call.params, meta={"progressToken": f"check-{number}"})).silence:
             break
     await conversation.quiet()
     ids: list[Any] = []
@@ -164,12 +162,9 @@ async def broken_lines_do_no_harm(case: Case) -> None:
     """Sends lines that are not JSON, not an object, not UTF-8, and with a byte order mark."""
     conversation, before = case.conversation, case.conversation.position
     conversation.send(b'{"jsonrpc":\n')
-
-    def find_complaint() -> ReceivedLine | None:
-        lines = conversation.received_lines[before:]
-        return next((line for line in lines if any(part.get("id") is None for part in _errors(line))), None)
-
-    complaint: ReceivedLine | None = await conversation.until_ignored(find_complaint)
+    complaint: ReceivedLine | None = await conversation.until_ignored(
+        lambda: next((line for line in conversation.received_lines[before:] if line.has_error_without_id), None)
+    )
     valid = encode_line(conversation.message(case.harmless, {"padding": "?"}))
     for what, line in (
         ("that is not JSON", b""),
@@ -244,10 +239,7 @@ async def responses_without_a_request_do_no_harm(case: Case) -> None:
 
 
 async def _still_serves(case: Case) -> bool:
-    try:
-        return (await case.conversation.request(case.harmless)).is_result
-    except NoResponse:
-        return False
+    return (await case.conversation.try_request(case.harmless)).is_result
 
 
 def _responses(*lines: ReceivedLine) -> list[dict[str, Any]]:
