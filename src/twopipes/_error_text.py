@@ -125,12 +125,6 @@ def output_excerpt(stderr: Sequence[str], stray_stdout: Sequence[str]) -> str:
     return text
 
 
-def no_output(*, exited_cleanly: bool) -> str:
-    """Return the end of the message for a server that wrote nothing; a clean exit at the start suggests a missing ``run()``."""
-    hint = "; a server runs until its stdin is closed: does the program call server.run()?" if exited_cleanly else ""
-    return f"; it wrote nothing to stderr{hint}"
-
-
 def capability_names(required: Mapping[str, Any]) -> Iterator[str]:
     """Yield the capabilities by name, such as ``roots`` or ``elicitation.url``."""
     for name, details in required.items():

@@ -140,17 +140,12 @@ class LineDecoder:
         self._tail = (self._tail + bytes(data[-_KEPT_TAIL:]))[-_KEPT_TAIL:]
 
     def _take_held(self, events: list[bytes | LineRejected]) -> None:
-        if self._dropped:
-            self._take_dropped(events)
-            return
-        line = bytes(self._buffer)
-        self._buffer = bytearray()  # released early, so that at most two copies exist
-        self._take(line, events)
-
-    def _take_dropped(self, events: list[bytes | LineRejected]) -> None:
-        """Report a line of which only both ends were kept."""
         head, tail, size = bytes(self._buffer), self._tail, self._dropped
-        self._buffer = bytearray()
+        self._buffer = bytearray()  # released early, so that at most two copies exist
+        if not size:
+            self._take(head, events)
+            return
+        # A line of which only both ends were kept.
         self._tail = b""
         self._dropped = 0
         if self._at_start and head.startswith(_BOM):

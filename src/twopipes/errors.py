@@ -344,8 +344,11 @@ class ServerExited(TwopipesError):
             text += f"; no response to {_error_text.request(self.method, self.request_id)}"
         if self.given_up:
             text += f"; not restarted: {self.given_up}"
-        output = _error_text.output_excerpt(self.stderr, self.stray_stdout)
-        return text + (output or _error_text.no_output(exited_cleanly=self.phase == "starting" and self.exit_code == 0))
+        if output := _error_text.output_excerpt(self.stderr, self.stray_stdout):
+            return text + output
+        may_lack_run = self.phase == "starting" and self.exit_code == 0
+        hint = "; a server runs until its stdin is closed: does the program call server.run()?" if may_lack_run else ""
+        return f"{text}; it wrote nothing to stderr{hint}"
 
 
 class McpError(TwopipesError):

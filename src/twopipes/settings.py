@@ -14,9 +14,6 @@ MIB = 1024 * KIB
 # Bytes. The largest file of a served folder that is sent. Base64 adds a third, and several files may be in flight at once.
 MAX_FILE_SIZE = 16 * MIB
 
-_WHEN = ("modern", "always", "never")
-_RESEND = ("safe", "all", "none")
-
 
 class Limits(Struct, frozen=True, kw_only=True):
     """How much one connection may hold."""
@@ -105,10 +102,9 @@ class RestartPolicy(Struct, frozen=True, kw_only=True):
                 raise ValueError(f"RestartPolicy.{name} must be a finite number {span}, got {value!r}")
         if self.max_restarts is not None and self.max_restarts < 0:
             raise ValueError(f"RestartPolicy.max_restarts must be at least 0, or None for no limit, got {self.max_restarts!r}")
-        if self.when not in _WHEN:
-            raise ValueError(f"RestartPolicy.when must be one of {', '.join(_WHEN)}, got {self.when!r}")
-        if self.resend not in _RESEND:
-            raise ValueError(f"RestartPolicy.resend must be one of {', '.join(_RESEND)}, got {self.resend!r}")
+        for name, choices in (("when", ("modern", "always", "never")), ("resend", ("safe", "all", "none"))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"RestartPolicy.{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
 
     def covers(self, era: Literal["legacy", "modern"]) -> bool:
         """Return whether a server of this era is restarted."""

@@ -32,16 +32,13 @@ class Member(Struct, frozen=True):
 def is_record(kind: type[Any]) -> bool:
     """Return whether a class declares its fields."""
     is_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return issubclass(kind, Struct) or is_typed_dict(kind) or is_tuple or _has(kind, "dataclass_fields", "attrs_attrs")
+    declares = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__")
+    return issubclass(kind, Struct) or is_typed_dict(kind) or is_tuple or declares
 
 
 def is_typed_dict(kind: type[Any]) -> bool:
     """Return whether a class is a TypedDict, of ``typing`` or of ``typing_extensions``."""
     return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
-
-
-def _has(kind: type[Any], *names: str) -> bool:
-    return any(hasattr(kind, f"__{name}__") for name in names)
 
 
 def own_description(kind: type[Any]) -> Docstring:
@@ -65,7 +62,7 @@ def members_of(kind: type[Any], annotation: Any, record: Record) -> list[Member]
         record.kinds = ARRAY
         defaults = kind._field_defaults  # type: ignore[attr-defined]
         return [_member(hints, name, default=defaults.get(name, NO_DEFAULT)) for name in kind._fields]  # type: ignore[attr-defined]
-    if _has(kind, "dataclass_fields"):
+    if hasattr(kind, "__dataclass_fields__"):
         return _dataclass_members(kind, hints, record)
     return _attrs_members(kind, hints, record)
 

@@ -17,7 +17,7 @@ from twopipes._schema.problems import Refused, problems_in
 _is_strict: ContextVar[bool] = ContextVar("twopipes reads strictly", default=True)
 
 
-class _StandIn(type):
+class StandIn(type):
     """The metaclass of stand-ins. Every result of :func:`read_custom` counts as an instance."""
 
     read: Callable[[Any], Any]
@@ -28,12 +28,7 @@ class _StandIn(type):
 
 def stand_in(read: Callable[[Any], Any]) -> type[Any]:
     """Return a class that msgspec does not know, so that it calls ``read`` with the plain JSON value."""
-    return _StandIn("StandIn", (), {"read": staticmethod(read)})
-
-
-def is_stand_in(kind: Any) -> bool:
-    """Return whether a type is a stand-in."""
-    return isinstance(kind, _StandIn)
+    return StandIn("StandIn", (), {"read": staticmethod(read)})
 
 
 def is_path(kind: type[Any]) -> bool:
@@ -56,7 +51,7 @@ def read_custom(kind: Any, value: Any) -> Any:
 
 
 def _read(kind: Any, value: Any) -> Any:
-    if isinstance(kind, _StandIn):
+    if isinstance(kind, StandIn):
         return kind.read(value)
     if pydantic_bridge.is_foreign(kind):
         return pydantic_bridge.read(kind, value)

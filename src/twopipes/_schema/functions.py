@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any
 
 
-def _unwrap(function: Any) -> list[Any]:
-    """Return the callable and everything that it wraps, the outermost first."""
+def unwrap(function: Any) -> list[Any]:
+    """Return the callable and everything that it wraps, the outermost first. The globals of the last are those of annotations."""
     found: list[Any] = []
     while function is not None and not any(function is each for each in found):
         found.append(function)
@@ -27,11 +27,6 @@ def _unwrap(function: Any) -> list[Any]:
         else:
             function = None
     return found
-
-
-def plain_function(function: Callable[..., Any]) -> Any:
-    """Return the innermost function; its globals are the namespace of the annotations."""
-    return _unwrap(function)[-1]
 
 
 def why_not_a_function(thing: object) -> str:
@@ -54,14 +49,9 @@ def is_generator(function: Callable[..., Any]) -> bool:
     return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in calls)
 
 
-def lacks_its_object(function: Callable[..., Any], first: inspect.Parameter | None) -> bool:
-    """Return whether a function is a method that is not bound to an object."""
-    return first is not None and first.name in {"self", "cls"} and first.annotation is first.empty and inspect.isfunction(function)
-
-
 def is_async(function: Callable[..., Any]) -> bool:
     """Return whether a call returns an awaitable."""
-    return any(inspect.iscoroutinefunction(each) for each in _unwrap(function))
+    return any(inspect.iscoroutinefunction(each) for each in unwrap(function))
 
 
 def _without_partials(function: Any) -> Any:

@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from twopipes._schema import pydantic_bridge
 
 _CONSTRAINTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 
 
-class Metadata:
+class Metadata(Struct):
     """The constraints and notes for a type."""
 
-    def __init__(self) -> None:
-        self.constraints: dict[str, Any] = {}  # by their names in msgspec
-        self.notes: dict[str, Any] = {}  # keywords for the schema: description, title, examples and any others
-        self.tests: list[Callable[[Any], str | None]] = []  # return what is wrong with a value, or None
-        self.wire_name: str | None = None  # the name of a parameter in JSON, if it differs
-        self.is_native = True  # whether msgspec applies all the constraints by itself
+    constraints: dict[str, Any] = {}  # by their names in msgspec
+    notes: dict[str, Any] = {}  # keywords for the schema: description, title, examples and any others
+    tests: list[Callable[[Any], str | None]] = []  # return what is wrong with a value, or None
+    wire_name: str | None = None  # the name of a parameter in JSON, if it differs
+    is_native: bool = True  # whether msgspec applies all the constraints by itself
 
 
 def read_metadata(extras: Iterable[Any]) -> Metadata:

@@ -37,8 +37,7 @@ from twopipes._schema.functions import (
     enclosing_variables,
     is_async,
     is_generator,
-    lacks_its_object,
-    plain_function,
+    unwrap,
     why_not_a_function,
 )
 from twopipes._schema.metadata import read_metadata
@@ -159,14 +158,15 @@ def _checked_signature(function: Callable[..., Any], subject: str) -> inspect.Si
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
         raise SignatureRejected(subject, "", f"its parameters cannot be read: {error}") from error
-    if lacks_its_object(function, next(iter(signature.parameters.values()), None)):
+    first = next(iter(signature.parameters.values()), None)
+    if first is not None and first.name in {"self", "cls"} and first.annotation is first.empty and inspect.isfunction(function):
         why = "this is a method without its object; create the object, then register it with server.add_tool(thing.method)"
         raise SignatureRejected(subject, "", why)
     return signature
 
 
 def _builder(function: Callable[..., Any]) -> ShapeBuilder:
-    core = plain_function(function)
+    core = unwrap(function)[-1]
     return ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Union
 from msgspec import ValidationError
 
 from twopipes._schema import pydantic_bridge
-from twopipes._schema.custom_types import converted, is_readable, is_stand_in, stand_in
+from twopipes._schema.custom_types import StandIn, converted, is_readable, stand_in
 from twopipes._schema.problems import Refused, Unsupported, given, problems_in
 from twopipes._schema.records import Record
 from twopipes._schema.shapes import CUSTOM, Book, Compound, Constraints, Schema, Shape, unwrapped
@@ -78,7 +78,7 @@ class Choice(Compound):
 
     def typed(self, types: Sequence[Any]) -> Any:
         # msgspec calls the hook for a stand-in in a union only if the other member is null.
-        others = [each for each in types if not is_stand_in(each)]
+        others = [each for each in types if not isinstance(each, StandIn)]
         if self.is_native and (len(others) == len(types) or all(each is type(None) for each in others)):
             union: Any = Union[tuple(types)]  # noqa: UP007 - the members are known only at run time
             if is_readable(union):
