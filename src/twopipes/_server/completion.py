@@ -13,22 +13,16 @@ from twopipes._protocol.types import CompleteResult, Completion
 from twopipes._schema.functions import is_async
 from twopipes._schema.signature import injected_names
 from twopipes._server.context import Context
+from twopipes._server.function_entry import RunBlocking
 from twopipes._server.registry import place_of
-from twopipes._server.text_arguments import RunBlocking
 from twopipes.errors import LocalProtocolError
-
-__all__ = ["CompletionEntry", "completed", "suggestions"]
 
 _MAX_VALUES: Final = 100  # CM-02
 _MAX_TEXTS: Final = 2  # the text typed so far, and the arguments that are filled in
 
 
 class CompletionEntry:
-    """A function that suggests values for one argument.
-
-    It takes the text typed so far, the arguments that are already filled in if it has a second parameter, and a
-    :class:`Context` in any parameter that is annotated with it.
-    """
+    """A function that suggests values for one argument, from the text typed so far and the arguments that are filled in."""
 
     __slots__ = ("_context_names", "_signature", "_texts", "function", "place")
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes
 
 from twopipes._protocol.types import ReadResourceResult, Resource, ResourceContents, ResourceTemplate
+from twopipes._server.function_entry import RunBlocking
 from twopipes._server.pagination import cursor_of, name_in, page_of
 from twopipes._server.results import contents_of
 from twopipes._server.safe_open import Opened, open_beneath
-from twopipes._server.text_arguments import RunBlocking
 from twopipes.errors import InvalidParams, LocalProtocolError, NotFound
 from twopipes.settings import MAX_FILE_SIZE, MIB
-
-__all__ = ["Directory", "page_with_files"]
 
 # Files on a page of a list if the server sets no page size, and entries in the listing of one folder.
 _PAGE = 1000
@@ -40,18 +38,7 @@ Parts = tuple[str, ...]
 
 
 class Directory:
-    """Serves the files below one folder.
-
-    Args:
-        uri: The URI of the folder, such as ``file:///docs/``.
-        path: The folder. It must exist.
-        name: Its name in lists.
-        description: What it contains.
-        max_size: The largest file that can be read, in bytes; ``None`` for no limit.
-
-    Raises:
-        LocalProtocolError: There is no such folder.
-    """
+    """Serves the files below one folder; see :meth:`twopipes.Server.add_directory`."""
 
     def __init__(
         self,
@@ -76,18 +63,7 @@ class Directory:
         return uri.startswith(self.uri) or uri == self.uri[:-1]
 
     def page(self, after: str | None, size: int) -> tuple[list[Resource], str | None]:
-        """List files, sorted by name, folder by folder.
-
-        Args:
-            after: The last URI of the previous page; ``None`` for the first page. The file may be gone.
-            size: How many files the page has at most.
-
-        Returns:
-            The page, and its last URI if there may be more.
-
-        Raises:
-            InvalidParams: The URI is not in this folder.
-        """
+        """List files after a URI, sorted by name, folder by folder. Return the page, and its last URI if there may be more."""
         try:
             start = () if after is None else self._parts(after)
         except NotFound:
@@ -106,9 +82,7 @@ class Directory:
     def read(self, uri: str) -> ReadResourceResult:
         """Read a file, or list the URIs of the entries of a folder.
 
-        Raises:
-            NotFound: There is no such file, or the URI leads out of the folder. A client cannot distinguish the two.
-            InvalidParams: The file is too large.
+        A client cannot distinguish a file that does not exist from one outside of the folder.
         """
         address, sign, after = uri.rpartition(f"/{_AFTER}") if f"/{_AFTER}" in uri else (uri, "", "")
         parts = self._parts(address)
@@ -177,10 +151,7 @@ class Directory:
         return None
 
     def _files(self, folder: Parts, after: Parts) -> Iterator[tuple[Parts, int | None]]:
-        """Yield everything below a folder that comes after a path: with its size if it is a file, with ``None`` otherwise.
-
-        Linked folders are not entered, so that nothing is listed twice.
-        """
+        """Yield what comes after a path, with the size of files and ``None`` for others. Linked folders are not entered."""
         try:
             with self._open(folder) as opened:
                 for entry in _entries(opened, after[0] if after else "", inclusive=True):
@@ -228,11 +199,7 @@ async def page_with_files(
     size: int | None,
     run_blocking: RunBlocking,
 ) -> tuple[Sequence[Resource], str | None]:
-    """Return one page of a list that ends with the files of folders, and the cursor of the next page.
-
-    Raises:
-        InvalidParams: The cursor does not belong to this list (PG-05).
-    """
+    """Return one page of a list that ends with the files of folders, and the cursor of the next page (PG-05)."""
     size = size or _PAGE
     place = None if cursor is None else name_in(cursor, _FILES)
     page: list[Resource] = []

@@ -6,37 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twopipes._protocol.types import GetPromptResult, Icon, Prompt, PromptArgument
-from twopipes._schema.signature import Signature, describe
+from twopipes._schema.signature import describe
 from twopipes._server.context import Context
-from twopipes._server.registry import place_of
+from twopipes._server.function_entry import FunctionEntry, RunBlocking
 from twopipes._server.results import messages_of
-from twopipes._server.text_arguments import RunBlocking, call_with_texts
 from twopipes.errors import InvalidParams
 
-__all__ = ["PromptEntry", "make_prompt"]
 
-
-class PromptEntry:
+class PromptEntry(FunctionEntry):
     """A prompt: its description, and the function that makes it."""
 
-    __slots__ = ("function", "place", "prompt", "signature")
-
-    def __init__(self, prompt: Prompt, signature: Signature, function: Callable[..., Any]) -> None:
-        self.prompt = prompt
-        self.signature = signature
-        self.function = function
-        self.place = place_of(function)
+    prompt: Prompt
 
     async def get(self, texts: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> GetPromptResult:
-        """Fill in the arguments.
-
-        Raises:
-            InvalidParams: A required argument is missing, or cannot be read (PM-04).
-        """
+        """Fill in the arguments, or raise InvalidParams if one is missing or cannot be read (PM-04)."""
         missing = [argument.name for argument in self.prompt.arguments or () if argument.required and argument.name not in texts]
         if missing:
             raise InvalidParams(f"Prompt {self.prompt.name} needs {', '.join(missing)}")
-        value = await call_with_texts(self.function, self.signature, texts, context, run_blocking)
+        value = await self.call_with_texts(texts, context, run_blocking)
         if isinstance(value, GetPromptResult):
             return value
         return GetPromptResult(messages_of(value), description=self.prompt.description)
@@ -67,4 +54,4 @@ def make_prompt(
         icons=None if icons is None else list(icons),
         meta=None if meta is None else dict(meta),
     )
-    return PromptEntry(prompt, signature, function)
+    return PromptEntry(function, signature, prompt)

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from twopipes._server.directory import Directory
     from twopipes._server.options import PromptOptions, ResourceOptions, ToolOptions
     from twopipes._server.prompts import PromptEntry
-    from twopipes._server.resources import ResourceEntry, TemplateEntry
+    from twopipes._server.resources import ResourceEntry
     from twopipes._server.tools import ToolEntry
     from twopipes._session.subscriptions import ListKind
-
-__all__ = ["Offer", "Registry", "place_of"]
 
 
 class RegistryEntry(Protocol):
@@ -51,12 +49,8 @@ def place_of(function: Callable[..., Any] | None) -> str:
 class Registry(Generic[E]):
     """Entries by name, in the order in which they were added. Any thread may change it while others read.
 
-    Args:
-        kind: The kind of the entries, for error messages.
-        changed: Called after every change.
-
     Attributes:
-        entries: All entries by name. Replaced as a whole at each change, so that a thread which iterates over it is not disturbed.
+        entries: Replaced as a whole at each change, so that a thread which iterates over it is not disturbed.
         used: Whether anything was ever added. A feature that was declared stays declared, even with an empty list (ST-06).
     """
 
@@ -77,11 +71,7 @@ class Registry(Generic[E]):
         return name in self.entries
 
     def add(self, name: str, entry: E) -> None:
-        """Add an entry.
-
-        Raises:
-            LocalProtocolError: The name is already registered. The message names both places.
-        """
+        """Add an entry. A name that is already registered is refused, with both places."""
         with self._lock:
             other = self.entries.get(name)
             if other is not None:
@@ -93,11 +83,7 @@ class Registry(Generic[E]):
         self._changed()
 
     def remove(self, name: str) -> None:
-        """Remove an entry.
-
-        Raises:
-            LocalProtocolError: There is no entry of that name.
-        """
+        """Remove an entry."""
         with self._lock:
             if name not in self.entries:
                 raise LocalProtocolError(f"cannot remove the {self._kind} {name!r}: it is not registered")
@@ -108,17 +94,13 @@ class Registry(Generic[E]):
 class Offer:
     """What a server offers. Entries can be added and removed before and while it is served.
 
-    The modules that describe each kind of entry are imported when the first one is added, so that a server without resources or
-    prompts starts faster.
-
-    Args:
-        changed: Called with the list that has changed.
+    The module of each kind of entry is imported when the first one is added, so that a server starts faster.
     """
 
     def __init__(self, changed: Callable[[ListKind], None]) -> None:
         self.tools: Registry[ToolEntry] = Registry("tool", lambda: changed("tools"))
         self.resources: Registry[ResourceEntry] = Registry("resource", lambda: changed("resources"))
-        self.templates: Registry[TemplateEntry] = Registry("resource template", lambda: changed("resources"))
+        self.templates: Registry[ResourceEntry] = Registry("resource template", lambda: changed("resources"))
         self.directories: Registry[Directory] = Registry("directory", lambda: changed("resources"))
         self.prompts: Registry[PromptEntry] = Registry("prompt", lambda: changed("prompts"))
         self.completions: Registry[CompletionEntry] = Registry("completion", lambda: None)
@@ -136,11 +118,7 @@ class Offer:
         :class:`~twopipes.types.ToolOptions`. A class cannot be a tool; register the methods of an object:
         ``server.add_tool(thing.method)``.
         """
-
-        def register(function: F) -> F:
-            self.add_tool(function, **options)
-            return function
-
+        register: Callable[[F], F] = _decorator(self.add_tool, **options)
         return register if function is None else register(function)
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
@@ -159,23 +137,15 @@ class Offer:
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Register a function as a resource, or as a template if the URI has ``{variables}``."""
         _check_uri(uri, "@server.resource")
-
-        def register(function: F) -> F:
-            self.add_resource(uri, function, **options)
-            return function
-
-        return register
+        return _decorator(functools.partial(self.add_resource, uri), **options)
 
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]) -> None:
         """Register a resource at any time."""
-        from twopipes._server.resources import TemplateEntry, make_resource
+        from twopipes._server.resources import make_resource
 
         _check_uri(uri, "server.add_resource()")
         entry = _described("resource", make_resource, uri, function, **options)
-        if isinstance(entry, TemplateEntry):
-            self.templates.add(uri, entry)
-        else:
-            self.resources.add(uri, entry)
+        (self.resources if entry.matcher is None else self.templates).add(uri, entry)
 
     def remove_resource(self, uri: str) -> None:
         """Remove a resource, a template or a directory."""
@@ -219,11 +189,7 @@ class Offer:
     def prompt(self, function: None = None, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
     def prompt(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
         """Register a function as a prompt: ``@server.prompt`` or ``@server.prompt(name=..., title=...)``."""
-
-        def register(function: F) -> F:
-            self.add_prompt(function, **options)
-            return function
-
+        register: Callable[[F], F] = _decorator(self.add_prompt, **options)
         return register if function is None else register(function)
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> None:
@@ -244,12 +210,7 @@ class Offer:
             ref: The name of a prompt, or the URI template of a resource.
             argument: The argument of the prompt, or the variable of the template.
         """
-
-        def register(function: F) -> F:
-            self.add_completion(ref, argument, function)
-            return function
-
-        return register
+        return _decorator(functools.partial(self.add_completion, ref, argument))
 
     def add_completion(self, ref: str, argument: str, function: Callable[..., Any]) -> None:
         """Register a function that suggests values at any time.
@@ -264,6 +225,14 @@ class Offer:
     def remove_completion(self, ref: str, argument: str) -> None:
         """Remove a function that suggests values."""
         self.completions.remove(f"{ref} {argument}")
+
+
+def _decorator(add: Callable[..., None], **options: Any) -> Callable[[F], F]:
+    def register(function: F) -> F:
+        add(function, **options)
+        return function
+
+    return register
 
 
 def _described(kind: str, describe: Callable[..., E], *given: Any, **options: Any) -> E:

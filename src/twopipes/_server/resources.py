@@ -3,86 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twopipes._protocol.content import Annotations
 from twopipes._protocol.types import CacheScope, Icon, ReadResourceResult, Resource, ResourceTemplate
-from twopipes._schema.signature import Signature, describe
+from twopipes._protocol.uri_template import UriTemplate
+from twopipes._schema.signature import describe
 from twopipes._server.context import Context
+from twopipes._server.function_entry import FunctionEntry, RunBlocking
 from twopipes._server.registry import place_of
 from twopipes._server.results import contents_of
-from twopipes._server.text_arguments import RunBlocking, call_with_texts
 from twopipes.errors import InvalidParams, LocalProtocolError, NotFound
 
-if TYPE_CHECKING:
-    from twopipes._protocol.uri_template import UriTemplate
 
-__all__ = ["ResourceEntry", "TemplateEntry", "make_resource"]
+class ResourceEntry(FunctionEntry):
+    """A resource with one URI, or the resources of a URI template.
 
+    Attributes:
+        described: The :class:`Resource` or :class:`ResourceTemplate` for clients.
+        matcher: The template; ``None`` for one resource.
+        ttl_ms: How long a client may cache it.
+        cache_scope: Whether it is the same for every user.
+    """
 
-class Caching:
-    """How long a client may cache a resource, and whether it is the same for every user."""
+    described: Any
+    matcher: UriTemplate | None
+    ttl_ms: int | None
+    cache_scope: CacheScope | None
 
-    __slots__ = ("scope", "ttl_ms")
-
-    def __init__(self, ttl_ms: int | None = None, scope: CacheScope | None = None) -> None:
-        self.ttl_ms = ttl_ms
-        self.scope = scope
-
-
-class ResourceEntry:
-    """A resource with one URI."""
-
-    __slots__ = ("caching", "function", "place", "resource", "signature")
-
-    def __init__(self, resource: Resource, signature: Signature, function: Callable[..., Any], caching: Caching) -> None:
-        self.resource = resource
-        self.signature = signature
-        self.function = function
-        self.caching = caching
-        self.place = place_of(function)
-
-    async def read(self, uri: str, context: Context, run_blocking: RunBlocking) -> ReadResourceResult:
-        """Read the resource."""
-        value = await call_with_texts(self.function, self.signature, {}, context, run_blocking)
-        return _result(uri, value, self.resource.mime_type, self.caching)
-
-
-class TemplateEntry:
-    """The resources of a URI template."""
-
-    __slots__ = ("caching", "function", "matcher", "place", "signature", "template")
-
-    def __init__(
-        self,
-        template: ResourceTemplate,
-        matcher: UriTemplate,
-        signature: Signature,
-        function: Callable[..., Any],
-        caching: Caching,
-    ) -> None:
-        self.template = template
-        self.matcher = matcher
-        self.signature = signature
-        self.function = function
-        self.caching = caching
-        self.place = place_of(function)
-
-    async def read(self, uri: str, found: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> ReadResourceResult:
-        """Read a resource of the template. If a variable cannot be converted, the resource is not found."""
+    async def read(self, uri: str, variables: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> ReadResourceResult:
+        """Read a resource. If a variable of the template cannot be converted, the resource is not found."""
         try:
-            value = await call_with_texts(self.function, self.signature, found, context, run_blocking)
+            value = await self.call_with_texts(variables, context, run_blocking)
         except InvalidParams:
+            if self.matcher is None:
+                raise
             raise NotFound("resource", uri) from None
-        return _result(uri, value, self.template.mime_type, self.caching)
-
-
-def _result(uri: str, value: Any, mime_type: str | None, caching: Caching) -> ReadResourceResult:
-    if isinstance(value, ReadResourceResult):
-        return value
-    if value is None:
-        raise NotFound("resource", uri)  # RS-06: never an empty result
-    return ReadResourceResult(contents_of(uri, value, mime_type), ttl_ms=caching.ttl_ms, cache_scope=caching.scope)
+        if isinstance(value, ReadResourceResult):
+            return value
+        if value is None:
+            raise NotFound("resource", uri)  # RS-06: never an empty result
+        contents = contents_of(uri, value, self.described.mime_type)
+        return ReadResourceResult(contents, ttl_ms=self.ttl_ms, cache_scope=self.cache_scope)
 
 
 def make_resource(
@@ -99,35 +61,25 @@ def make_resource(
     meta: Mapping[str, Any] | None = None,
     ttl_ms: int | None = None,
     cache_scope: CacheScope | None = None,
-) -> ResourceEntry | TemplateEntry:
-    """Describe a function as a resource or, if the URI has variables, as a template of resources.
-
-    Raises:
-        LocalProtocolError: The variables of the URI and the parameters of the function do not match.
-    """
-    from twopipes._protocol.uri_template import UriTemplate  # noqa: PLC0415 - servers without resources start faster
-
+) -> ResourceEntry:
+    """Describe a function as a resource or, if the URI has variables, as a template of resources."""
     signature = describe(function, injected=(Context,))
     matcher = UriTemplate(uri)
-    parameters = set(signature.input_schema.get("properties", {}))
-    required = set(signature.input_schema.get("required", ()))
     variables = set(matcher.variables)
     where = f"the resource {uri!r} at {place_of(function)}"
-    if missing := required - variables:
+    if missing := set(signature.input_schema.get("required", ())) - variables:
         raise LocalProtocolError(f"{where} needs {', '.join(sorted(missing))}, which the URI does not have as {{variables}}")
-    if unused := variables - parameters:
+    if unused := variables - set(signature.input_schema.get("properties", {})):
         raise LocalProtocolError(f"the URI of {where} has {', '.join(sorted(unused))}, which the function does not take")
-    description = (description if description is not None else signature.description) or None
     shared: dict[str, Any] = {
         "title": title,
-        "description": description,
+        "description": (description if description is not None else signature.description) or None,
         "mime_type": mime_type,
         "annotations": annotations,
         "icons": None if icons is None else list(icons),
         "meta": None if meta is None else dict(meta),
     }
-    caching = Caching(ttl_ms, cache_scope)
     name = name or signature.name
     if variables:
-        return TemplateEntry(ResourceTemplate(uri, name, **shared), matcher, signature, function, caching)
-    return ResourceEntry(Resource(uri, name, size=size, **shared), signature, function, caching)
+        return ResourceEntry(function, signature, ResourceTemplate(uri, name, **shared), matcher, ttl_ms, cache_scope)
+    return ResourceEntry(function, signature, Resource(uri, name, size=size, **shared), None, ttl_ms, cache_scope)

@@ -12,15 +12,13 @@ from msgspec import UNSET, Raw
 from twopipes._protocol.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes._schema.custom_types import encode
 from twopipes._schema.problems import ArgumentsRejected, ReturnRejected
-from twopipes._schema.signature import Signature, describe
+from twopipes._schema.signature import describe
 from twopipes._server.checks import WrittenSchema, check_schema
 from twopipes._server.context import Context
+from twopipes._server.function_entry import FunctionEntry, RunBlocking
 from twopipes._server.registry import place_of
 from twopipes._server.results import CONTENT_TYPES, ToolResult, blocks_of, is_content
-from twopipes._server.text_arguments import RunBlocking, call_function
 from twopipes.errors import InvalidParams, LocalProtocolError, Problem, ToolError
-
-__all__ = ["ToolEntry", "make_tool"]
 
 _HINTS: Final = tuple(field.encode_name for field in msgspec.structs.fields(ToolAnnotations))
 _GOOD_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -28,68 +26,44 @@ _GOOD_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ARGUMENT_ERRORS_ARE_RESULTS_SINCE: Final = "2025-11-25"
 
 
-class ToolEntry:
+class ToolEntry(FunctionEntry):
     """A tool: its description, and how to call it.
 
-    Args:
+    Attributes:
         tool: The description for clients.
-        signature: What the function takes and returns.
-        function: The function.
-        written_input: The schema of the arguments if it was written by hand. A schema made from the signature needs no extra
-            validation.
+        written_input: The schema of the arguments if it was written by hand. One made from the signature needs no validation.
         written_output: The schema of the structured content if it was written by hand.
     """
 
-    __slots__ = ("_written_input", "_written_output", "function", "place", "signature", "tool")
-
-    def __init__(
-        self,
-        tool: Tool,
-        signature: Signature,
-        function: Callable[..., Any],
-        *,
-        written_input: WrittenSchema | None = None,
-        written_output: WrittenSchema | None = None,
-    ) -> None:
-        self.tool = tool
-        self.signature = signature
-        self.function = function
-        self.place = place_of(function)
-        self._written_input = written_input
-        self._written_output = written_output
+    tool: Tool
+    written_input: WrittenSchema | None = None
+    written_output: WrittenSchema | None = None
 
     async def call(self, context: Context, run_blocking: RunBlocking, *, lenient: bool = False) -> CallToolResult:
-        """Bind the arguments, run the function, and turn its return value into a result.
-
-        Raises:
-            ToolError: The arguments are not valid, or the function raised it.
-            InvalidParams: The arguments are not valid, in an older revision.
-        """
+        """Bind the arguments, run the function, and turn its return value into a result."""
         params: CallToolParams = context.call.params
         try:
-            if self._written_input is not None:
-                self._check_arguments(self._written_input, params.arguments)
+            if self.written_input is not None:
+                self._check_arguments(self.written_input, b"{}" if params.arguments is None else params.arguments)
             arguments = self.signature.bind(params.arguments, lenient=lenient)
         except ArgumentsRejected as error:
             is_result = context.call.dialect.revision >= _ARGUMENT_ERRORS_ARE_RESULTS_SINCE
             raise (ToolError(str(error)) if is_result else InvalidParams(str(error))) from None
-        value = await call_function(self.function, self.signature, arguments, context, run_blocking)
+        value = await self.call_with(arguments, context, run_blocking)
         result = self.result_of(value)
         if self.signature.output is not None and result.structured_content is UNSET and not result.is_error:
             # TL-10: clients refuse such a result, so report it to the author.
             raise LocalProtocolError(f"{self.tool.name} has an output schema, but its return value has no structured content")
-        if self._written_output is not None and not result.is_error:
-            self._check_structured(self._written_output, result.structured_content)
+        if self.written_output is not None and not result.is_error:
+            self._check_structured(self.written_output, result.structured_content)
         return result
 
-    def _check_arguments(self, schema: WrittenSchema, arguments: Raw | None) -> None:
-        problems = schema.problems(b"{}" if arguments is None else arguments)
-        if problems:
+    def _check_arguments(self, schema: WrittenSchema, arguments: Raw | bytes) -> None:
+        if problems := schema.problems(arguments):
             raise ArgumentsRejected(self.tool.name, problems)
 
     def _check_structured(self, schema: WrittenSchema, structured: Any) -> None:
-        problems = schema.problems(structured if isinstance(structured, Raw) else encode(structured))
-        if problems:
+        if problems := schema.problems(structured if isinstance(structured, Raw) else encode(structured)):
             raise ReturnRejected(self.tool.name, problems)  # TL-10: an error that the author sees, not bad data
 
     def result_of(self, value: Any) -> CallToolResult:
@@ -121,11 +95,7 @@ def make_tool(
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
 ) -> ToolEntry:
-    """Describe a function as a tool.
-
-    Raises:
-        LocalProtocolError: The name or a schema is not valid for a tool, or the signature cannot be described.
-    """
+    """Describe a function as a tool."""
     for schema, kind in ((input_schema, "input"), (output_schema, "output")):
         if schema is not None:
             check_schema(schema, f"the {kind} schema of the tool at {place_of(function)}")
@@ -151,13 +121,12 @@ def make_tool(
         icons=None if icons is None else list(icons),
         meta=None if meta is None else dict(meta),
     )
-    return ToolEntry(
-        tool,
-        signature,
-        function,
-        written_input=None if input_schema is None else WrittenSchema(input_schema, f"the input schema of the tool {name}"),
-        written_output=None if output_schema is None else WrittenSchema(output_schema, f"the output schema of the tool {name}"),
-    )
+    entry = ToolEntry(function, signature, tool)
+    if input_schema is not None:
+        entry.written_input = WrittenSchema(input_schema, f"the input schema of the tool {name}")
+    if output_schema is not None:
+        entry.written_output = WrittenSchema(output_schema, f"the output schema of the tool {name}")
+    return entry
 
 
 def _hints(given: Mapping[str, Any], whose: str) -> ToolAnnotations:
