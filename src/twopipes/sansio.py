@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from twopipes._session.events import ClientOpened as ClientOpened
     from twopipes._session.events import Event as Event
     from twopipes._session.events import InputsAnswered as InputsAnswered
-    from twopipes._session.events import LineRejected as LineRejected
     from twopipes._session.events import ListenAcknowledged as ListenAcknowledged
     from twopipes._session.events import ListenEnded as ListenEnded
     from twopipes._session.events import ListenNotified as ListenNotified
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from twopipes._session.server import ServerSession as ServerSession
     from twopipes._session.state_token import StateSealer as StateSealer
     from twopipes._wire import LineDecoder as LineDecoder
+    from twopipes._wire import LineRejected as LineRejected
     from twopipes._wire import encode_line as encode_line
 else:
     from twopipes._lazy import lazy_names
@@ -55,7 +55,7 @@ else:
             "twopipes._session.client": "ClientSession",
             "twopipes._session.eras": "CLIENT_MOVES Kind Move Phase SERVER_MOVES",
             "twopipes._session.events": (
-                "CallAbandoned CallCancelled CallReceived ClientOpened Event InputsAnswered LineRejected "
+                "CallAbandoned CallCancelled CallReceived ClientOpened Event InputsAnswered "
                 "ListenAcknowledged ListenEnded ListenNotified NotificationReceived OpeningEnded PeerClosed "
                 "PeerReportedError ProgressReceived RequestEnded RequestIgnored ServerOpened SessionCallReceived"
             ),
@@ -63,6 +63,6 @@ else:
             "twopipes._session.ledger": "Call",
             "twopipes._session.server": "ServerSession",
             "twopipes._session.state_token": "StateSealer",
-            "twopipes._wire": "LineDecoder encode_line",
+            "twopipes._wire": "LineDecoder LineRejected encode_line",
         },
     )

@@ -24,7 +24,6 @@ from twopipes._session.events import (
     CallReceived,
     ClientOpened,
     Event,
-    LineRejected,
     ListenAcknowledged,
     ListenEnded,
     ListenNotified,
@@ -36,6 +35,7 @@ from twopipes._session.events import (
     RequestIgnored,
 )
 from twopipes._session.ledger import Call, SentRequest
+from twopipes._wire import LineRejected
 from twopipes.errors import ConnectionLost, McpError, QuestionFailed, RequestCancelled, TwopipesError
 
 # Seconds to read what is still in the pipe after the server has closed its input.

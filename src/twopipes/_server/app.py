@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from inspect import isasyncgenfunction, isgeneratorfunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never
 
 from twopipes._channels.base import Channel
@@ -18,12 +17,11 @@ from twopipes._protocol.types import LOGGING_LEVELS, CacheScope, Icon, Implement
 from twopipes._server.connection import ServerConnection
 from twopipes._server.context import Context, LifespanT, Next
 from twopipes._server.forked_child import abandon_loop
-from twopipes._server.hints import no_such_run_option, no_such_server_member, not_a_server
+from twopipes._server.hints import check_server, no_such_member, no_such_run_option
 from twopipes._server.log import show_log_on_stderr
 from twopipes._server.methods import Methods
 from twopipes._server.registry import Offer
-from twopipes._server.run import run, serve_standard_streams
-from twopipes._server.serve import serve_sockets
+from twopipes._server.serve import run, serve_sockets, serve_stdio
 from twopipes._server.shutdown import GRACE, Ending, LastResort, finish_in_time
 from twopipes._server.state_key import default_sealer
 from twopipes._server.telemetry import Spans, find_spans
@@ -37,8 +35,6 @@ from twopipes.settings import InputPolicy, Limits, ServerSettings
 
 if TYPE_CHECKING:
     from twopipes._server.wire_log import Trace
-
-__all__ = ["Server"]
 
 # The lists that clients may cache; ``ttl_ms`` has a value for each.
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
@@ -110,18 +106,7 @@ class Server(Offer, Generic[LifespanT]):
         settings: ServerSettings | None = None,
         debug: bool | None = None,
     ) -> None:
-        texts: tuple[object, ...] = (name, version)  # of any type, if the author has no type checker
-        if (
-            not name
-            or not all(isinstance(text, str) for text in texts)
-            or eras not in _REVISIONS
-            or callable(tools)
-            or isasyncgenfunction(lifespan)
-            or isgeneratorfunction(lifespan)
-        ):
-            raise not_a_server(name, version, eras, tools, lifespan)
-        if page_size is not None and page_size < 1:
-            raise LocalProtocolError(f"a page holds at least one item, not {page_size}")
+        check_server(name, version, eras, tools, lifespan=lifespan, page_size=page_size)
         self.info = Implementation(name, version, title, description, website_url, None if icons is None else list(icons))
         self.instructions = instructions
         self.settings = settings or ServerSettings()
@@ -151,7 +136,7 @@ class Server(Offer, Generic[LifespanT]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(no_such_server_member(name), name=name, obj=self)
+            raise AttributeError(no_such_member("Server", name), name=name, obj=self)
 
     # Notifications
 
@@ -168,11 +153,8 @@ class Server(Offer, Generic[LifespanT]):
 
     def _changed(self, kind: ListKind) -> None:
         for connection in list(self._connections):
-            connection.run_in_loop(self._update_profile, connection)
+            connection.run_in_loop(lambda session: setattr(session, "profile", self._profile), connection.session)
         self._announce(Change(kind))
-
-    def _update_profile(self, connection: ServerConnection) -> None:
-        connection.session.profile = self._profile
 
     def _announce(self, change: Change) -> None:
         for connection in list(self._connections):
@@ -266,10 +248,10 @@ class Server(Offer, Generic[LifespanT]):
             self._new_session(),
             channel,
             self._handle,
+            self._through_middleware,
             lifespan=lifespan,
             max_running=self.settings.max_running,
             debug=self.debug,
-            around_internal=self._through_middleware,
         )
 
     async def _serve_channel(
@@ -280,16 +262,10 @@ class Server(Offer, Generic[LifespanT]):
         ending: Ending | None = None,
         last_resort: LastResort | None = None,
     ) -> None:
-        """Serve one channel until its peer leaves or the end begins, and let running handlers finish.
+        """Serve one channel until its peer closes it or the end begins, let running handlers finish, and close it.
 
-        Args:
-            channel: The byte stream; closed at the end.
-            lifespan: The value of ``ctx.lifespan``.
-            ending: Begins when the server is to end, if it can be ended from outside.
-            last_resort: Armed once the end has begun, if the process ends with the channel.
-
-        Raises:
-            Exception: Reading failed because of a defect, ours or that of a channel. Running handlers have finished before.
+        ``last_resort`` is armed once the end has begun, if the process ends with the channel. Raises what made reading fail, unless
+        that was the peer or the channel.
         """
         show_log_on_stderr()
         connection = self._connect(channel, lifespan)
@@ -301,10 +277,10 @@ class Server(Offer, Generic[LifespanT]):
 
         remove_hook = in_forked_children(abandon)
         reading = asyncio.create_task(connection.run())
-        waiting = {reading} if ending is None else {reading, asyncio.create_task(ending.wait())}
+        waiting = {reading} if ending is None else {reading, asyncio.create_task(ending.begun.wait())}
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            seconds = self.settings.drain_on_signal if ending is not None and ending.by_signal else self.settings.drain
+            seconds = self.settings.drain_on_signal if ending is not None and ending.signalled.is_set() else self.settings.drain
             if last_resort is not None:
                 last_resort.arm(seconds + GRACE)
             await finish_in_time(connection.finish(seconds), ending, self.settings.drain_on_signal)
@@ -347,7 +323,7 @@ class Server(Offer, Generic[LifespanT]):
         elif unix is not None or tcp is not None:
             await serve_sockets(self, unix=unix, tcp=tcp, trace=trace, redact=redact)
         else:
-            await serve_standard_streams(self, trace, redact)
+            await serve_stdio(self, trace, redact)
 
     def run(
         self,

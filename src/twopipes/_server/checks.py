@@ -15,18 +15,11 @@ from twopipes.errors import LocalProtocolError, Problem
 if TYPE_CHECKING:
     from twopipes._schema.validation import Validator
 
-__all__ = ["WrittenSchema", "check_conversation", "check_schema"]
-
 
 class WrittenSchema:
-    """A schema that an author wrote by hand, with a validator for values.
+    """A schema that an author wrote by hand, with a validator that is made for the first value.
 
-    The validator is made for the first value, to keep the start of a server light. Without ``twopipes[validate]`` values are not
-    validated, and a warning is logged once per process.
-
-    Args:
-        schema: The schema.
-        subject: What it describes, for messages.
+    Without ``twopipes[validate]`` values are not validated, and a warning is logged once per process. ``subject`` is for messages.
     """
 
     __slots__ = ("_refusal", "_schema", "_subject", "_validator")
@@ -38,11 +31,7 @@ class WrittenSchema:
         self._refusal: str | None = None
 
     def problems(self, data: bytes | Raw) -> list[Problem]:
-        """Return what is wrong with a value, given as JSON.
-
-        Raises:
-            LocalProtocolError: The schema is not valid (JS-02). Every call raises it; other tools are not affected.
-        """
+        """Return what is wrong with a value, given as JSON. Every call raises an error if the schema is not valid (JS-02)."""
         if self._schema is not None:
             self._compile(self._schema)
             self._schema = None
@@ -73,12 +62,7 @@ def _warn_once(text: str) -> None:
 
 
 def check_schema(schema: Mapping[str, Any], what: str) -> None:
-    """Refuse a hand-written schema that a careful client would refuse. This is fast and needs no library.
-
-    Raises:
-        LocalProtocolError: Its dialect is unknown (JS-02), it refers to something outside of itself (JS-04, JS-05), or it is
-            too large (JS-06).
-    """
+    """Refuse a schema of an unknown dialect (JS-02), with outside references (JS-04, JS-05) or too large (JS-06). This is fast."""
     from twopipes._schema.complexity import SchemaLimits, SchemaRefused, Workload
     from twopipes._schema.validation import check_dialect
 
@@ -90,10 +74,6 @@ def check_schema(schema: Mapping[str, Any], what: str) -> None:
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:
-    """Refuse a conversation in which tool uses and tool results do not match (SA-06).
-
-    Raises:
-        LocalProtocolError: A message mixes tool results with something else, or the next message lacks the result of a tool use.
-    """
+    """Refuse a conversation in which tool uses and tool results do not match (SA-06)."""
     if fault := conversation_fault(messages):
         raise LocalProtocolError(fault)

@@ -15,8 +15,6 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-__all__ = ["Children"]
-
 if sys.platform == "linux":
     if TYPE_CHECKING:
         from twopipes._process.group_watchdog import GroupWatchdog
@@ -48,10 +46,7 @@ if sys.platform == "linux":
             self._is_over = False
 
         def guard(self) -> None:
-            """Let a watchdog process end the children if ours is killed before :meth:`end`.
-
-            Called repeatedly while the server ends: some hosts send a second signal or SIGKILL after 0.1 s.
-            """
+            """Let a watchdog end the children if our process is killed before :meth:`end`: some hosts send SIGKILL after 0.1 s."""
             if not self._lock.acquire(blocking=False):
                 return
             try:
@@ -144,10 +139,7 @@ if sys.platform == "linux":
 
     @contextmanager
     def _adopted_orphans() -> Generator[None, None, None]:
-        """Make orphaned descendants our children instead of those of process 1, so that they can be found.
-
-        Only at the end: an adopted orphan would stay a zombie, because nothing in the program waits for it.
-        """
+        """Make orphaned descendants our children, so that they can be found. Only at the end: nothing would reap such a child."""
         is_set = False
         with suppress(ImportError, OSError, AttributeError):  # a Python without ctypes, a C library without the function
             import ctypes  # noqa: PLC0415 - few servers need it

@@ -37,11 +37,10 @@ class ServerConnection(Connection[ServerSession]):
         session: The protocol.
         channel: The byte stream.
         handler: Handles a request.
+        around_internal: Called around the requests that the session delegates. These do not wait for other handlers.
         lifespan: The value of the server's lifespan, for the handlers.
-        max_running: How many handlers may run at once; further calls wait. Handlers that wait for the client do not count.
+        max_running: How many handlers may run at once. Handlers that wait for the client do not count.
         debug: Whether the client gets the text of unexpected exceptions.
-        around_internal: Called around the requests that the session handles itself, if the session delegates them. These do not
-            wait for other handlers.
     """
 
     def __init__(
@@ -49,11 +48,11 @@ class ServerConnection(Connection[ServerSession]):
         session: ServerSession,
         channel: Channel,
         handler: Next,
+        around_internal: Callable[[Context, Next], Awaitable[Result]],
         *,
-        lifespan: Any = None,
-        max_running: int = 100,
-        debug: bool = False,
-        around_internal: Callable[[Context, Next], Awaitable[Result]] | None = None,
+        lifespan: Any,
+        max_running: int,
+        debug: bool,
     ) -> None:
         super().__init__(session, channel)
         self.thread_id = threading.get_ident()
@@ -182,11 +181,10 @@ class ServerConnection(Connection[ServerSession]):
 
     def _start_internal(self, call: Call) -> None:
         """Start a request that the session handles itself: at once and in order, however busy the handlers are."""
-        around = self._around_internal
         if not self._is_over:  # otherwise its response would not be read
             self._internal += 1
             context: Context = Context(call, self, self._lifespan, is_internal=True)
-            self._start(context, self._perform if around is None else lambda context: around(context, self._perform))
+            self._start(context, lambda context: self._around_internal(context, self._perform))
 
     async def _perform(self, context: Context) -> Result:
         call = context.call
@@ -245,10 +243,7 @@ class ServerConnection(Connection[ServerSession]):
             self._retire(context)
 
     async def _before_response(self, context: Context) -> None:
-        """Send what threads have reported. If progress was sent, send it now and wait a moment before the response.
-
-        A cancellation ends this wait and nothing else, because the handler is done.
-        """
+        """Send what threads have reported, and after progress wait a moment. A cancellation ends only this wait."""
         context._send_held()
         if not context._has_progressed:
             return

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 else:
     LifespanT = TypeVar("LifespanT")  # the default is for type checkers; typing has none before Python 3.13
 
-__all__ = ["CancelToken", "ClientView", "Context", "Next"]
-
 T = TypeVar("T")
 # The progress reports of one call: this many at once, and this many per second after that. People cannot read faster.
 BURST = 50
@@ -87,11 +85,7 @@ class CancelToken(threading.Event):
 
 
 class RateLimit:
-    """Allows bursts, but limits the rate after them (PR-02).
-
-    Attributes:
-        pause: Seconds from one to the next once a burst is over.
-    """
+    """Allows bursts, but limits the rate after them (PR-02). ``pause`` is the time from one to the next after a burst."""
 
     __slots__ = ("_allowance", "_last", "pause")
 
@@ -169,7 +163,7 @@ class Context(Generic[LifespanT]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(no_such_member(name), name=name, obj=self)
+            raise AttributeError(no_such_member("Context", name), name=name, obj=self)
 
     @property
     def client(self) -> ClientView:

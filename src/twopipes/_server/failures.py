@@ -16,8 +16,6 @@ from twopipes._server.log import logger
 from twopipes._session.ledger import Call
 from twopipes.errors import CapabilityMissing, FormRejected, InternalError, McpError, ToolError
 
-__all__ = ["failure_response", "format_error", "log_failure"]
-
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _TWOPIPES: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -27,16 +25,9 @@ def failure_response(
 ) -> CallToolResult | BaseException | None:
     """Turn an exception of a handler into its response, and log it if it was not meant for the client.
 
-    Args:
-        error: What the handler raised.
-        context: The request.
-        tool: The name of the tool that raised it; ``None`` for every other handler and for middleware.
-        debug: Whether the client gets the text of an unexpected exception.
-
     Returns:
-        The result of a failed tool, or the error for the session to send. ``None`` if the handler is not served any more, so
-        that there is nothing to send: Python closes a coroutine that was left behind when the server ended, or this is a copy
-        of the handler in a forked process.
+        The result of a failed ``tool``, or the error for the session to send. ``None`` if the handler is not served any more:
+        Python closes a coroutine that was left behind when the server ended, or this is a copy in a forked process.
     """
     if (isinstance(error, GeneratorExit) and context.cancelled) or context._is_forked:
         return None
@@ -71,11 +62,7 @@ def log_failure(call: Call, error: BaseException) -> None:
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error with its causes and tracebacks, from the first line that its author wrote.
-
-    How twopipes came to call the author's function is left out. If no line of the author is involved, the error is ours, and the
-    whole traceback is shown.
-    """
+    """Format an error with its tracebacks from the first line that its author wrote, or whole if the error is ours."""
     whole = TracebackException.from_exception(error)
     if isinstance(error, ReturnRejected):
         return "".join(whole.format_exception_only())  # the function has returned; the message is enough

@@ -13,8 +13,6 @@ from twopipes._server.log import logger
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["abandon_loop", "exit_at_loop", "exit_child"]
-
 _RETURNED_TO_LOOP = (
     "Warning: a process that was forked from the server returned to the event loop, which belongs to the server, and ends here. "
     "Call os._exit() in it before the first await, or use multiprocessing"
@@ -22,10 +20,7 @@ _RETURNED_TO_LOOP = (
 
 
 def exit_child(error: BaseException | None = None) -> NoReturn:
-    """End this process as Python does: with a traceback and 1 for an error, with the status of a ``SystemExit``, otherwise with 0.
-
-    No clean-up runs, because everything that could be cleaned up belongs to the server, which goes on.
-    """
+    """End this process with the status that Python would use. No clean-up runs: the server, which goes on, owns everything."""
     status = 0
     try:
         if isinstance(error, SystemExit):
@@ -43,11 +38,7 @@ def exit_child(error: BaseException | None = None) -> NoReturn:
 
 
 def abandon_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Separate the copy of an event loop from the original, and end the process when the copy runs.
-
-    Both loops share one selector in the kernel, so that a change by the copy would affect the original. The callbacks that are
-    ready will be run by the original.
-    """
+    """Separate the copy of an event loop from the original, with which it shares a selector, and exit when the copy runs."""
     import selectors  # noqa: PLC0415 - in a child only
 
     if hasattr(loop, "_selector") and hasattr(loop, "_ready"):  # a loop of asyncio; other loops have other attributes

@@ -6,19 +6,11 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["AcceptedForm", "CancelledForm", "DeclinedForm"]
-
 T = TypeVar("T")
 
 
 class AcceptedForm(Struct, Generic[T], frozen=True):
-    """The user accepted. It is true in a boolean context.
-
-    Attributes:
-        action: ``"accept"``.
-        accepted: ``True``.
-        content: The form, as the type that was asked for; ``None`` for a URL.
-    """
+    """The user accepted. ``content`` is the form, as the type that was asked for; ``None`` for a URL. It is true."""
 
     content: T
     action: ClassVar[Literal["accept"]] = "accept"
@@ -28,35 +20,21 @@ class AcceptedForm(Struct, Generic[T], frozen=True):
         return True
 
 
-class DeclinedForm(Struct, frozen=True):
-    """The user declined. It is false in a boolean context.
+class _NotAccepted(Struct, frozen=True):
+    accepted: ClassVar[Literal[False]] = False
+    content: ClassVar[None] = None
 
-    Attributes:
-        action: ``"decline"``.
-        accepted: ``False``.
-        content: ``None``.
-    """
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+class DeclinedForm(_NotAccepted, frozen=True):
+    """The user declined. It is false, and ``content`` is ``None``."""
 
     action: ClassVar[Literal["decline"]] = "decline"
-    accepted: ClassVar[Literal[False]] = False
-    content: ClassVar[None] = None
-
-    def __bool__(self) -> Literal[False]:
-        return False
 
 
-class CancelledForm(Struct, frozen=True):
-    """The user closed the form without a choice. It is false in a boolean context.
-
-    Attributes:
-        action: ``"cancel"``.
-        accepted: ``False``.
-        content: ``None``.
-    """
+class CancelledForm(_NotAccepted, frozen=True):
+    """The user closed the form without a choice. It is false, and ``content`` is ``None``."""
 
     action: ClassVar[Literal["cancel"]] = "cancel"
-    accepted: ClassVar[Literal[False]] = False
-    content: ClassVar[None] = None
-
-    def __bool__(self) -> Literal[False]:
-        return False

@@ -3,66 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from inspect import isasyncgenfunction, isgeneratorfunction
+from typing import Any, Final, Literal
 
 from twopipes.errors import LocalProtocolError
-
-__all__ = [
-    "hint_about",
-    "no_such_member",
-    "no_such_option",
-    "no_such_run_option",
-    "no_such_server_member",
-    "not_a_server",
-    "not_a_uri",
-]
 
 _ERAS: Final = ("both", "legacy", "modern")
 
 # Names that other libraries have on their context, and what to write here. They are not aliases: one thing has one name.
 _OF_OTHER_CONTEXTS: Final = {
-    "report_progress": "ctx.progress(done, total, message)",
-    "debug": 'ctx.log("debug", data)',
-    "info": 'ctx.log("info", data)',
-    "warning": 'ctx.log("warning", data)',
-    "error": 'ctx.log("error", data)',
-    "roots": "ctx.list_roots()",
-    "send_log_message": "ctx.log(level, data)",
-    "create_message": "ctx.sample(messages)",
-    "session": "ctx itself: ctx.elicit(), ctx.sample(), ctx.list_roots(), ctx.log()",
-    "request_id": "ctx.call.id",
-    "request_context": "ctx.lifespan, ctx.meta and ctx.client",
-    "lifespan_context": "ctx.lifespan",
-    "client_id": "ctx.client.info",
-    "is_cancelled": "ctx.cancelled, which is true or false",
+    "report_progress": "here it is ctx.progress(done, total, message)",
+    "debug": 'here it is ctx.log("debug", data)',
+    "info": 'here it is ctx.log("info", data)',
+    "warning": 'here it is ctx.log("warning", data)',
+    "error": 'here it is ctx.log("error", data)',
+    "roots": "here it is ctx.list_roots()",
+    "send_log_message": "here it is ctx.log(level, data)",
+    "create_message": "here it is ctx.sample(messages)",
+    "session": "here it is ctx itself: ctx.elicit(), ctx.sample(), ctx.list_roots(), ctx.log()",
+    "request_id": "here it is ctx.call.id",
+    "request_context": "here it is ctx.lifespan, ctx.meta and ctx.client",
+    "lifespan_context": "here it is ctx.lifespan",
+    "client_id": "here it is ctx.client.info",
+    "is_cancelled": "here it is ctx.cancelled, which is true or false",
 }
 
-
-_ONE_SERVER: Final = "a server cannot contain others; register the functions of both on one server, server.add_tool(function)"
-_NO_HTTP: Final = "HTTP is not served; server.run() serves stdio, and server.run(unix=...) or server.run(tcp=...) a socket"
-_IN_A_LOOP: Final = "write await server.serve()"
-_BY_A_CLIENT: Final = "use a client: async with connect(server) as client"
+_HTTP_KINDS = ("http", "sse", "streamable_http")
 # Names that other libraries have on their server object, and what to do here.
 _OF_OTHER_SERVERS: Final = {
     "add_middleware": "pass one callable, Server(..., middleware=m), with async def m(ctx, call_next)",
-    "mount": _ONE_SERVER,
-    "import_server": _ONE_SERVER,
-    "add_provider": _ONE_SERVER,
-    "as_proxy": _ONE_SERVER,
-    "run_async": _IN_A_LOOP,
-    "run_stdio_async": _IN_A_LOOP,
-    "run_http_async": _NO_HTTP,
-    "run_sse_async": _NO_HTTP,
-    "run_streamable_http_async": _NO_HTTP,
-    "http_app": _NO_HTTP,
-    "sse_app": _NO_HTTP,
-    "streamable_http_app": _NO_HTTP,
-    "custom_route": _NO_HTTP,
     "add_template": 'a template is a resource whose URI has variables: server.add_resource("user://{name}", function)',
     "get_context": "annotate a parameter of the function, ctx: Context",
-    "get_tools": _BY_A_CLIENT,
-    "list_tools": _BY_A_CLIENT,
-    "call_tool": _BY_A_CLIENT,
+    **dict.fromkeys(
+        ("mount", "import_server", "add_provider", "as_proxy"),
+        "a server cannot contain others; register the functions of both on one server, server.add_tool(function)",
+    ),
+    **dict.fromkeys(("run_async", "run_stdio_async"), "write await server.serve()"),
+    **dict.fromkeys(
+        (*(f"run_{kind}_async" for kind in _HTTP_KINDS), "http_app", "sse_app", "streamable_http_app", "custom_route"),
+        "HTTP is not served; server.run() serves stdio, and server.run(unix=...) or server.run(tcp=...) a socket",
+    ),
+    **dict.fromkeys(("get_tools", "list_tools", "call_tool"), "use a client: async with connect(server) as client"),
 }
 _OF_OTHER_RUNS: Final = {
     "transport": "run() serves stdio; for a socket write unix= or tcp=. HTTP is not served",
@@ -73,19 +54,23 @@ _OF_OTHER_RUNS: Final = {
 }
 
 
-def not_a_server(name: Any, version: Any, eras: Any, tools: Any, lifespan: Any) -> LocalProtocolError:
-    """Describe the first wrong argument of ``Server()``."""
+def check_server(name: Any, version: Any, eras: Any, tools: Any, *, lifespan: Any, page_size: int | None) -> None:
+    """Refuse wrong arguments of ``Server()``; an author may have no type checker."""
     if not isinstance(name, str) or not name:
-        return LocalProtocolError(f'the name of a server must be a non-empty string, got {_shown(name)}; write Server("my-server")')
-    if not isinstance(version, str):
-        return LocalProtocolError(
-            f"the version of a server must be a string, got {_shown(version)}; write version={str(version)!r}"
-        )
-    if eras not in _ERAS:
-        return LocalProtocolError(f"eras= must be one of {', '.join(_ERAS)}, got {eras!r}")
-    if callable(tools):
-        return LocalProtocolError(f"tools= must be a list of functions; write tools=[{_shown(tools)}]")
-    return LocalProtocolError(f"the lifespan {_shown(lifespan)} has a yield; put @contextlib.asynccontextmanager above it")
+        why = f'the name of a server must be a non-empty string, got {_shown(name)}; write Server("my-server")'
+    elif not isinstance(version, str):
+        why = f"the version of a server must be a string, got {_shown(version)}; write version={str(version)!r}"
+    elif eras not in _ERAS:
+        why = f"eras= must be one of {', '.join(_ERAS)}, got {eras!r}"
+    elif callable(tools):
+        why = f"tools= must be a list of functions; write tools=[{_shown(tools)}]"
+    elif isasyncgenfunction(lifespan) or isgeneratorfunction(lifespan):
+        why = f"the lifespan {_shown(lifespan)} has a yield; put @contextlib.asynccontextmanager above it"
+    elif page_size is not None and page_size < 1:
+        why = f"a page holds at least one item, not {page_size}"
+    else:
+        return
+    raise LocalProtocolError(why)
 
 
 def not_a_uri(given: Any, where: str) -> LocalProtocolError:
@@ -102,18 +87,11 @@ def no_such_option(kind: str, given: Collection[str], known: Collection[str]) ->
     return LocalProtocolError(f"a {kind} has no option {unknown}; its options are {', '.join(f'{name}=' for name in known)}")
 
 
-def no_such_member(name: str) -> str:
-    """Describe a member that a context does not have."""
-    meant = _OF_OTHER_CONTEXTS.get(name)
-    text = f"'Context' object has no attribute {name!r}"
-    return text if meant is None else f"{text}; here it is {meant}"
-
-
-def no_such_server_member(name: str) -> str:
-    """Describe a member that a server does not have."""
-    instead = _OF_OTHER_SERVERS.get(name)
-    text = f"'Server' object has no attribute {name!r}"
-    return text if instead is None else f"{text}; {instead}"
+def no_such_member(kind: Literal["Context", "Server"], name: str) -> str:
+    """Describe a member that a context or a server does not have."""
+    known = _OF_OTHER_CONTEXTS if kind == "Context" else _OF_OTHER_SERVERS
+    text = f"{kind!r} object has no attribute {name!r}"
+    return f"{text}; {known[name]}" if name in known else text
 
 
 def no_such_run_option(given: Collection[str]) -> TypeError:

@@ -6,16 +6,9 @@ TYPE_CHECKING = False  # as in twopipes/__init__.py
 if TYPE_CHECKING:
     from typing import ClassVar
 
-__all__ = ["Launch"]
-
 
 class Launch:
-    """The options of ``twopipes run``. If the file calls ``server.run()`` while it is imported, ``run()`` uses these options.
-
-    Attributes:
-        current: The options of this process; ``None`` without ``twopipes run``.
-        has_served: Whether a server was run.
-    """
+    """The options of ``twopipes run``, for a file that calls ``server.run()`` while it is imported."""
 
     current: ClassVar[Launch | None] = None
 

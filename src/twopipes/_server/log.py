@@ -6,8 +6,6 @@ import logging
 import sys
 from contextlib import suppress
 
-__all__ = ["logger", "show_log_on_stderr"]
-
 logger = logging.getLogger("twopipes.server")
 
 
@@ -25,11 +23,7 @@ _handler = _StderrHandler()
 
 
 def show_log_on_stderr() -> None:
-    """Write the log to stderr from now on. Further calls change nothing.
-
-    Records do not propagate, so that a program which configures the root logger does not show them twice. To send them elsewhere
-    as well, add a handler to the logger ``twopipes.server``.
-    """
+    """Write the log to stderr, and only there: a program that configures the root logger would show it twice."""
     logger.addHandler(_handler)
     logger.propagate = False
     if logger.level == logging.NOTSET:

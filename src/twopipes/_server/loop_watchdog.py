@@ -12,20 +12,15 @@ from typing import Final
 
 from twopipes._channels.stdout_guard import format_place
 
-__all__ = ["Watchdog"]
-
 # Frames of the standard library and of this package are skipped: the cause is the code that called them.
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 _OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class Watchdog:
-    """A thread that notices when the event loop is blocked.
+    """A thread that calls ``say``, once for each place in the code, when the event loop is blocked for ``limit`` seconds.
 
-    Args:
-        limit: Seconds until a report.
-        say: Called with a message, once for each place in the code.
-        while_blocked: Called every ``limit`` seconds while the loop is blocked, for checks that the loop cannot make now.
+    While it is blocked, ``while_blocked`` is called every ``limit`` seconds, for checks that the loop cannot make.
     """
 
     def __init__(self, limit: float, say: Callable[[str], None], while_blocked: Callable[[], None] | None = None) -> None:

@@ -9,8 +9,6 @@ from twopipes._protocol.content import Annotations, Icon
 from twopipes._protocol.features import ToolAnnotations
 from twopipes._protocol.results import CacheScope
 
-__all__ = ["PromptOptions", "ResourceOptions", "ToolOptions"]
-
 
 class PromptOptions(TypedDict, total=False):
     """The options of :meth:`twopipes.Server.prompt`."""

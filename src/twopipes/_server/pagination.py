@@ -8,21 +8,16 @@ from typing import TypeVar
 
 from twopipes.errors import InvalidParams
 
-__all__ = ["cursor_of", "name_in", "page_of"]
-
 T = TypeVar("T")
 # Base64 for URLs, without the module base64: importing it would delay the start of every server.
 _TO_URL, _FROM_URL = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
 def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: str) -> tuple[Sequence[T], str | None]:
-    """Return one page and the cursor of the next, or ``None`` after the last.
+    """Return one page and the cursor of the next, or ``None`` after the last (PG-05).
 
     A cursor names the last item of its page, so it stays valid when others are added or removed. If that item itself is gone,
     the cursor is refused and the client starts again (CH-09).
-
-    Raises:
-        InvalidParams: The cursor does not belong to this list (PG-05).
     """
     if size is None and cursor is None:
         return list(items.values()), None

@@ -24,8 +24,6 @@ from twopipes._protocol.types import (
 from twopipes._schema.custom_types import encode
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Audio", "Image", "ToolResult", "blocks_of", "contents_of", "messages_of"]
-
 
 class _Media(Struct, frozen=True):
     """Bytes with a MIME type, given directly or by a file."""
@@ -36,6 +34,11 @@ class _Media(Struct, frozen=True):
     path: str | os.PathLike[str] | None = None
 
     endings: ClassVar[Mapping[str, str]]
+    _block_type: ClassVar[type[ImageContent | AudioContent]]
+
+    def block(self) -> ImageContent | AudioContent:
+        """Return the content block as it is sent."""
+        return self._block_type(_base64(self.data), self.mime_type, self.annotations)
 
     def __post_init__(self) -> None:
         kind = type(self).__name__
@@ -75,6 +78,7 @@ class Image(_Media, frozen=True):
         OSError: The file cannot be read.
     """
 
+    _block_type: ClassVar = ImageContent
     endings: ClassVar = {
         ".png": "image/png",
         ".jpg": "image/jpeg",
@@ -88,10 +92,6 @@ class Image(_Media, frozen=True):
         ".avif": "image/avif",
     }
 
-    def block(self) -> ImageContent:
-        """Return the content block as it is sent."""
-        return ImageContent(_base64(self.data), self.mime_type, self.annotations)
-
 
 class Audio(_Media, frozen=True):
     """A sound to return from a tool or a prompt: ``Audio(data)`` or ``Audio(path="bell.mp3")``.
@@ -99,6 +99,7 @@ class Audio(_Media, frozen=True):
     The attributes and errors are those of :class:`Image`; without a path the type is ``audio/wav``.
     """
 
+    _block_type: ClassVar = AudioContent
     endings: ClassVar = {
         ".wav": "audio/wav",
         ".mp3": "audio/mpeg",
@@ -110,10 +111,6 @@ class Audio(_Media, frozen=True):
         ".aac": "audio/aac",
         ".webm": "audio/webm",
     }
-
-    def block(self) -> AudioContent:
-        """Return the content block as it is sent."""
-        return AudioContent(_base64(self.data), self.mime_type, self.annotations)
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["Opened", "open_beneath"]
-
 # Links, and ".." in links, on one path. Linux allows 40 links.
 _MAX_LINKS = 40
 # Steps of one path; no file system allows many more.
@@ -24,12 +22,7 @@ _MAX_STEPS = 2048
 
 
 class Opened(NamedTuple):
-    """A file or folder that is open.
-
-    Attributes:
-        handle: The descriptor; for a folder on Windows, which has none, the path.
-        status: Its status.
-    """
+    """A file or folder that is open, by its descriptor; for a folder on Windows, which has none, by its path."""
 
     handle: int | str
     status: os.stat_result
@@ -49,13 +42,8 @@ class Opened(NamedTuple):
 def open_beneath(root: str, parts: Sequence[str], *, spellings: Sequence[str] = ()) -> Iterator[Opened]:
     """Open a file or folder below another one, and close it at the end.
 
-    Args:
-        root: The folder, as an absolute path without links.
-        parts: The names that lead from there to the file; none of them may be ``..``, a path or empty.
-        spellings: Other absolute paths of the folder. A link to one of them leads inside, too.
-
-    Raises:
-        OSError: There is no such file, it cannot be opened, or its path leads out of the folder.
+    ``root`` is an absolute path without links; ``parts`` are names. A link to one of the ``spellings`` of the root leads inside.
+    Raises OSError if there is no such file, it cannot be opened, or its path leads out of the folder.
     """
     handle = _open(root, list(parts), (root, *spellings))
     try:

@@ -1,4 +1,8 @@
-"""Serve standard streams or sockets in an event loop: signals, the death of the parent process, the end."""
+"""``server.run()`` and ``server.serve()``: standard streams or sockets, signals, the death of the parent process, the end.
+
+On stdio: reserve standard input and output for the protocol, serve, and end when the input ends, after a signal or when the parent
+process dies. Running handlers then get some time to finish.
+"""
 
 from __future__ import annotations
 
@@ -16,58 +20,108 @@ from twopipes._channels.stdio import open_stdio
 from twopipes._channels.stdout_guard import Guard
 from twopipes._process.parent import watch_parent
 from twopipes._server.children import Children
+from twopipes._server.launch import Launch
 from twopipes._server.log import logger
 from twopipes._server.loop_watchdog import Watchdog
 from twopipes._server.shutdown import GRACE, Ending, LastResort, ended_by_signals
-from twopipes.errors import TwopipesError
+from twopipes.errors import LocalProtocolError, TwopipesError
 
 if TYPE_CHECKING:
     from twopipes._server.app import Server
     from twopipes._server.wire_log import Trace, Tracing
 
-__all__ = ["run_sockets", "run_stdio", "serve_in_a_loop", "serve_sockets", "serve_stdio"]
-
-
 # Seconds to write the rest of a trace to the disk. A host that has closed our input does not wait long.
 _CLOSE_TRACE = 1.0
+_HINT = (
+    "{name} is an MCP server: it waits for a host to write JSON messages to its standard input, one per line. Put this command "
+    "into your host's configuration. Press Ctrl-D to end it.\n"
+)
 
 
-def run_stdio(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int) -> None:
-    """Serve the standard streams until the end."""
-    tracing = _tracing(trace, guard.log.write_lines, redact)
-    channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
-    if tracing is not None:
-        channel = tracing.watch(channel)
-    children = Children()
-    last_resort = LastResort(children.end, guard.log.flush, meanwhile=children.guard)
+def run(
+    server: Server,
+    *,
+    unix: str | os.PathLike[str] | None = None,
+    tcp: tuple[str, int] | None = None,
+    trace: Trace | None = None,
+    redact: Iterable[str] = (),
+) -> None:
+    """Serve until the end; see :meth:`twopipes.Server.run`."""
     try:
-        asyncio.run(serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write_lines))
-    finally:
-        last_resort.call_off_until_exit(GRACE)
-        children.end()
-        if tracing is not None and tracing.recorder is not None:
-            tracing.recorder.close(_CLOSE_TRACE)
-        guard.log.flush()
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise LocalProtocolError(
+            "run() starts an event loop, and one is already running; use await server.serve(), which takes unix= and tcp= too"
+        )
+    launch = Launch.current
+    if launch is not None:
+        launch.has_served = True
+        trace = launch.trace or trace
+        if launch.unix is not None or launch.tcp is not None:
+            unix, tcp = launch.unix, launch.tcp
+    if unix is not None or tcp is not None:
+        run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
+    else:
+        _run_stdio(server, trace, redact)
 
 
-async def serve_in_a_loop(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str]) -> None:
-    """Serve the standard streams in a program that has its own event loop: neither signals nor the parent are watched."""
-    tracing = _tracing(trace, guard.log.write_lines, redact)
-    channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
-    if tracing is not None:
-        channel = tracing.watch(channel)
+def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
+    parent = os.getppid()
+    with _guarded(server) as guard:
+        channel, tracing = _open_stdio(guard, trace, redact)
+        children = Children()
+        last_resort = LastResort(children.end, guard.log.flush, meanwhile=children.guard)
+        try:
+            asyncio.run(
+                _serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write_lines)
+            )
+        finally:
+            last_resort.call_off_until_exit(GRACE)
+            children.end()
+            if tracing is not None and tracing.recorder is not None:
+                tracing.recorder.close(_CLOSE_TRACE)
+            guard.log.flush()
+
+
+async def serve_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
+    """Serve the standard streams in a running event loop. Signals and the parent process are left to the program."""
+    with _guarded(server) as guard:
+        channel, tracing = _open_stdio(guard, trace, redact)
+        try:
+            async with server._running() as lifespan:
+                await server._serve_channel(channel, lifespan)
+        finally:
+            await channel.close()
+            if tracing is not None and tracing.recorder is not None:
+                from twopipes._trace.channel import close_recorder
+
+                await close_recorder(tracing.recorder, _CLOSE_TRACE)
+
+
+@contextmanager
+def _guarded(server: Server) -> Generator[Guard, None, None]:
+    """Take standard input and output, unless they are taken already, and give them back at the end."""
+    taken = Guard.current()
+    guard = taken or Guard.take()
     try:
-        async with server._running() as lifespan:
-            await server._serve_channel(channel, lifespan)
+        if os.isatty(guard.stdin_fd):
+            guard.log.write(_HINT.format(name=server.info.name))
+        yield guard
     finally:
-        await channel.close()
-        if tracing is not None and tracing.recorder is not None:
-            from twopipes._trace.channel import close_recorder  # only if it is requested
-
-            await close_recorder(tracing.recorder, _CLOSE_TRACE)
+        # A thread cannot be stopped, and one that still runs a tool could print to the protocol's stdout.
+        if taken is None and not server._workers.busy:
+            guard.restore()
 
 
-async def serve_stdio(
+def _open_stdio(guard: Guard, trace: Trace | None, redact: Iterable[str]) -> tuple[Channel, Tracing | None]:
+    tracing = _tracing(trace, guard.log.write_lines, redact)
+    channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
+    return (channel if tracing is None else tracing.watch(channel)), tracing
+
+
+async def _serve_stdio(
     server: Server,
     channel: Channel,
     last_resort: LastResort,
@@ -88,10 +142,13 @@ async def serve_stdio(
             is_armed = True
             last_resort.arm(settings.drain + GRACE)
 
-    watching = asyncio.create_task(_end_with_parent(parent, ending)) if settings.watch_parent else None
+    watching = asyncio.create_task(watch_parent(parent)) if settings.watch_parent else None
+    if watching is not None:
+        watching.add_done_callback(lambda _: ending.begun.set())
     try:
         async with AsyncExitStack() as stack:
-            stack.enter_context(_watched(settings.blocked_after, say, end_if_host_is_gone))
+            if settings.blocked_after is not None:
+                stack.callback(Watchdog(settings.blocked_after, say, end_if_host_is_gone).stop)
             stack.enter_context(ended_by_signals(ending, last_resort, settings.drain_on_signal + GRACE))
             lifespan = await stack.enter_async_context(server._running())
             # Objects made during start-up live as long as the process, so the garbage collector need not scan them. This saves 4 %
@@ -140,13 +197,7 @@ async def serve_sockets(
 ) -> None:
     """Listen, and serve every connection as a session of its own, until it is cancelled.
 
-    Args:
-        server: The server.
-        last_resort: Set if the process belongs to the server; then a signal ends it, too.
-        unix: The path of the Unix socket.
-        tcp: Host and port.
-        trace: As for :meth:`Server.run`.
-        redact: Likewise.
+    With a ``last_resort`` the process belongs to the server; then a signal ends it, too.
     """
     from twopipes._channels.sockets import listen_tcp, listen_unix  # a server on stdio needs no sockets
 
@@ -160,7 +211,8 @@ async def serve_sockets(
 
             stack.push_async_callback(close_recorder, tracing.recorder, _CLOSE_TRACE)
         if last_resort is not None:
-            stack.enter_context(_watched(server.settings.blocked_after, _warn))
+            if server.settings.blocked_after is not None:
+                stack.callback(Watchdog(server.settings.blocked_after, _warn).stop)
             stack.enter_context(ended_by_signals(ending, last_resort, server.settings.drain_on_signal + GRACE))
         lifespan = await stack.enter_async_context(server._running())
 
@@ -178,7 +230,7 @@ async def serve_sockets(
         if last_resort is not None:
             for listener in listeners:
                 logger.info("%s listens on %s", server.info.name, listener.address)
-        await ending.wait()
+        await ending.begun.wait()
         for listener in listeners:
             await listener.close(cancel_connections=False)
 
@@ -193,20 +245,6 @@ def _tracing(wanted: Trace | None, say: Callable[[str], None], redact: Iterable[
     from twopipes._server.wire_log import open_tracing  # only if it is requested
 
     return open_tracing(wanted, say, redact=redact, target=target)
-
-
-@contextmanager
-def _watched(
-    limit: float | None, say: Callable[[str], None], while_blocked: Callable[[], None] | None = None
-) -> Generator[None, None, None]:
-    if limit is None:
-        yield
-        return
-    watchdog = Watchdog(limit, say, while_blocked)
-    try:
-        yield
-    finally:
-        watchdog.stop()
 
 
 def _is_host_gone(parent: int | None, stdin_fd: int) -> bool:
@@ -228,8 +266,3 @@ def _warn(text: str) -> None:
 
 def _log_error(error: Exception) -> None:
     logger.error("Error: %s", error if isinstance(error, TwopipesError | OSError) else repr(error))
-
-
-async def _end_with_parent(parent: int, ending: Ending) -> None:
-    await watch_parent(parent)
-    ending.begin()

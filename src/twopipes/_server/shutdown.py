@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from twopipes._channels.fork import in_forked_children
 
-__all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals", "finish_in_time"]
-
 # Seconds for what follows the handlers: the end of the lifespan, the last write.
 GRACE: Final = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -28,48 +26,26 @@ _TICK: Final = 0.05
 
 
 class Ending:
-    """A request to end: by a signal, the death of the parent process, or the author's code.
-
-    Attributes:
-        by_signal: Whether a signal was sent; its sender does not wait long.
-    """
+    """A request to end: by a signal, whose sender does not wait long, the death of the parent process, or the author's code."""
 
     def __init__(self) -> None:
-        self.by_signal = False
-        self._begun = asyncio.Event()
-        self._signalled = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.signalled = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-
-    def begin(self, *, by_signal: bool = False) -> None:
-        """Begin to end."""
-        if by_signal:
-            self.by_signal = True
-            self._signalled.set()
-        self._begun.set()
 
     def begin_by_signal(self) -> None:
         """Begin to end. For signal handlers."""
         with suppress(RuntimeError):  # the loop is closed, so the server has ended
-            self._loop.call_soon_threadsafe(lambda: self.begin(by_signal=True))
-
-    async def wait(self) -> None:
-        """Wait until it begins."""
-        await self._begun.wait()
-
-    async def wait_for_signal(self) -> None:
-        """Wait for a signal."""
-        await self._signalled.wait()
+            self._loop.call_soon_threadsafe(self.signalled.set)
+            self._loop.call_soon_threadsafe(self.begun.set)
 
 
 async def finish_in_time(work: Coroutine[Any, Any, object], ending: Ending | None, seconds: float) -> None:
-    """Wait for the last work, which has its own time limit. After a signal, wait at most ``seconds``.
-
-    A host that closes the input and then sends a signal does not wait for the longer limit.
-    """
+    """Wait for the last work, which has its own time limit; after a signal, at most ``seconds`` more."""
     if ending is None:
         await work
         return
-    working, signalled = asyncio.create_task(work), asyncio.create_task(ending.wait_for_signal())
+    working, signalled = asyncio.create_task(work), asyncio.create_task(ending.signalled.wait())
     try:
         await asyncio.wait({working, signalled}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({working}, timeout=seconds)
@@ -80,9 +56,7 @@ async def finish_in_time(work: Coroutine[Any, Any, object], ending: Ending | Non
 
 
 class LastResort:
-    """Ends the process at a deadline, whatever still runs: a tool that never returns must not keep it alive.
-
-    It uses a thread, because the event loop may be blocked.
+    """Ends the process at a deadline, in a thread, whatever still runs: a tool that never returns must not keep it alive.
 
     Args:
         before: Called in order before the end, to end children and to write the rest of the log.
@@ -118,10 +92,7 @@ class LastResort:
         self._called_off.set()
 
     def call_off_until_exit(self, seconds: float) -> None:
-        """Cancel it, and arm it again at the exit of the interpreter, which waits for the threads of a tool's thread pool.
-
-        These get so many seconds.
-        """
+        """Cancel it, and give the threads of a tool's thread pool so many seconds when the interpreter exits."""
         self.call_off()
         exiting = threading.Event()
 

@@ -19,8 +19,6 @@ from twopipes._session.state_token import StateSealer
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["UserSealer", "default_sealer", "key_path"]
-
 VARIABLE: Final = "TWOPIPES_STATE_KEY"
 _KEY_BYTES: Final = 32
 _PRIVATE_FILE: Final = 0o600
@@ -29,22 +27,15 @@ T = TypeVar("T")
 
 
 def default_sealer(name: str) -> StateSealer:
-    """Return the sealer for the server called ``name``, with the key of the environment, or else the user's.
-
-    Raises:
-        LocalProtocolError: The key in ``TWOPIPES_STATE_KEY`` is too short.
-    """
+    """Return the sealer for the server called ``name``, with the key of the environment, or else the user's."""
     given = os.environ.get(VARIABLE)
     return UserSealer(name) if not given else StateSealer(os.fsencode(given))
 
 
 class UserSealer(StateSealer):
-    """Seals and opens states with the user's key, which is read or made at the first use.
+    """Seals and opens states with the user's key, read or made at the first use, or else with a random one.
 
-    If that fails, a random key is used for the life of the process, and a warning is logged.
-
-    Args:
-        name: The server. Another server of the same user cannot use its states (MR-16).
+    Another server of the same user cannot use its states (MR-16).
     """
 
     def __init__(self, name: str) -> None:
@@ -76,11 +67,7 @@ class UserSealer(StateSealer):
 
 
 def key_path() -> Path:
-    """Return the path of the user's key.
-
-    Raises:
-        RuntimeError: The home folder of the user is unknown.
-    """
+    """Return the path of the user's key."""
     from pathlib import Path  # noqa: PLC0415 - most servers never ask
 
     from twopipes._process.user_files import state_path  # noqa: PLC0415 - likewise

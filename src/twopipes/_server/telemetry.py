@@ -8,8 +8,6 @@ from typing import Any
 
 from twopipes._server.context import Context
 
-__all__ = ["find_spans"]
-
 Spans = Callable[[Context], AbstractContextManager[Any]]
 
 

@@ -18,8 +18,6 @@ from typing import Any
 from twopipes._channels.fork import this_process
 from twopipes._server.forked_child import exit_child
 
-__all__ = ["Workers"]
-
 # Permits of a thread: to take the oldest job, or to end.
 _TAKE_A_JOB, _END = True, False
 
@@ -53,15 +51,8 @@ class _Outbox:
 class _Crew:
     """Threads that end together, and the jobs that wait for them, in order.
 
-    A thread waits for a permit and then takes the oldest job. The jobs are not in the queue of permits itself, because a job
-    whose call was cancelled must leave at once.
-
-    Attributes:
-        permits: One for each waiting job, then one for each thread that is to end.
-        waiting: Jobs by the future of their caller.
-        threads: How many threads there are, busy or not.
-        free: How many of them are not running a job.
-        is_leaving: Whether the threads end once no job waits.
+    A thread waits for a permit and then takes the oldest job. The jobs are not in the queue of permits itself, because a job whose
+    call was cancelled must leave at once. When a crew ends, a permit to end follows for each thread.
     """
 
     def __init__(self) -> None:
@@ -73,11 +64,7 @@ class _Crew:
 
 
 class Workers:
-    """A bounded number of threads that run functions for an event loop.
-
-    Args:
-        limit: How many threads at most; further functions wait their turn.
-    """
+    """At most ``limit`` threads that run functions for an event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -105,8 +92,7 @@ class Workers:
     async def run(self, function: Callable[[], Any]) -> Any:
         """Run a function in a thread, with the context variables of the caller.
 
-        It may be cancelled: a function that waits for a thread is dropped, with its arguments, and one that runs goes on
-        unobserved, because a thread cannot be stopped.
+        If it is cancelled, a function that waits for a thread is dropped, and one that runs goes on unobserved.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -154,11 +140,7 @@ class Workers:
                     crew.permits.get_nowait()
 
     def rest(self) -> None:
-        """Let every thread end after its jobs; the next function starts a new one.
-
-        New functions get another crew: they must neither be left to a thread that is about to end, nor wait for one that never
-        returns.
-        """
+        """Let every thread end after its jobs. New functions get another crew, so that they do not wait for these."""
         with self._lock:
             self._crew.is_leaving = True
             for _ in range(self._crew.threads):

@@ -15,19 +15,12 @@ from twopipes._trace.redact import Redactor
 from twopipes._trace.split_lines import Cutter
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Trace", "Tracing", "open_tracing"]
-
 # The trace= of run(): a file, "1" for stderr, or a recorder of the caller's.
 Trace = str | os.PathLike[str] | Recorder
 
 
 class Tracing:
-    """Observes the channels of one server.
-
-    Args:
-        observer: Gets every chunk and event.
-        recorder: The same object, if it is ours to close.
-    """
+    """Observes the channels of one server. ``recorder`` is the observer, if it is ours to close."""
 
     def __init__(self, observer: Observer, recorder: Recorder | None = None) -> None:
         self.recorder = recorder
@@ -44,17 +37,9 @@ class Tracing:
 def open_tracing(
     wanted: Trace | None, to_stderr: Callable[[str], None], *, redact: Iterable[str] = (), target: str = ""
 ) -> Tracing | None:
-    """Begin to trace, if the program or ``TWOPIPES_TRACE`` asks for it.
+    """Begin to trace, if the program or ``TWOPIPES_TRACE`` asks for it. ``to_stderr`` writes lines, from any thread.
 
-    Args:
-        wanted: The ``trace=`` of the program.
-        to_stderr: Writes lines to stderr, from any thread.
-        redact: Names of members whose values are blanked, in addition to those of ``TWOPIPES_REDACT``.
-        target: The address that the server listens on, if any.
-
-    Raises:
-        LocalProtocolError: The file was named by the program and cannot be written. If the environment names such a file, an error
-            is shown on stderr, and the server goes on.
+    If the environment names a file that cannot be written, an error is shown, and the server goes on.
     """
     if isinstance(wanted, Recorder):
         return Tracing(wanted)

@@ -13,39 +13,17 @@ from msgspec import UNSET, Raw, structs
 from msgspec import json as msgspec_json
 
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
+from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.input_requests import SamplingMessage
 from twopipes._protocol.methods import REQUESTS
 from twopipes._protocol.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID
 from twopipes._protocol.sampling import conversation_fault, tool_turns
-from twopipes._protocol.types import (
-    AcknowledgedParams,
-    CancelledParams,
-    CreateMessageParams,
-    ElicitParams,
-    EmptyResult,
-    InputRequiredResult,
-    ListenParams,
-    LoggingLevel,
-    Params,
-    ProgressParams,
-    Result,
-    SubscriptionFilter,
-)
+from twopipes._protocol.types import InputRequiredResult, LoggingLevel, Params, Result, SubscriptionFilter
+from twopipes._session import events
 from twopipes._session.base import BatchReply
 from twopipes._session.client_handshake import ClientOpening
 from twopipes._session.eras import ClientPhase, Reply
-from twopipes._session.events import (
-    CallCancelled,
-    CallReceived,
-    ListenAcknowledged,
-    ListenEnded,
-    ListenNotified,
-    NotificationReceived,
-    ProgressReceived,
-    RequestEnded,
-    RequestIgnored,
-)
 from twopipes._session.identity import ClientProfile
 from twopipes._session.ledger import Call, SentRequest, progress_token
 from twopipes._wire import LineRejected, encode_line
@@ -190,7 +168,7 @@ class ClientSession(ClientOpening):
 
     def listen(self, wanted: SubscriptionFilter, *, now: float, context: Any = None) -> SentRequest:
         """Open a subscription. Only its acknowledgement has a time limit (TO-04). :meth:`cancel` ends it (SU-11)."""
-        return self.request(_LISTEN, ListenParams(wanted), now=now, total=None, context=context)
+        return self.request(_LISTEN, t.ListenParams(wanted), now=now, total=None, context=context)
 
     def cancel(self, asked: SentRequest, *, reason: str | None = None) -> bool:
         """Give up a request and notify the server (CA-01). Return False, and send nothing, if it had already ended (CA-02)."""
@@ -239,14 +217,14 @@ class ClientSession(ClientOpening):
         elif asked.method == _LISTEN:
             self._forget(asked, None)  # SU-13: the server has ended it
         elif asked.method not in _KNOWN_METHODS:
-            self._events.append(RequestEnded(asked, response.result))
+            self._events.append(events.RequestEnded(asked, response.result))
         else:
             try:
                 result = spoken.read_result(asked.method, response.result)
             except TwopipesError as error:
-                self._events.append(RequestEnded(asked, error=error))
+                self._events.append(events.RequestEnded(asked, error=error))
             else:
-                self._events.append(RequestEnded(asked, result))
+                self._events.append(events.RequestEnded(asked, result))
 
     def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         if asked is not self._opening:
@@ -262,9 +240,9 @@ class ClientSession(ClientOpening):
         """Report the end of a request or of a subscription without a result, once (SU-15)."""
         self._acknowledged.discard(asked.id)
         if asked.method == _LISTEN:
-            self._events.append(ListenEnded(asked, error))
+            self._events.append(events.ListenEnded(asked, error))
         else:
-            self._events.append(RequestEnded(asked, error=error))
+            self._events.append(events.RequestEnded(asked, error=error))
 
     def _on_notification(self, notification: Notification, now: float) -> None:
         spoken = self._dialect or dialect(LATEST_MODERN)
@@ -272,21 +250,21 @@ class ClientSession(ClientOpening):
         try:
             params = spoken.read_notification(method, None if notification.params is UNSET else notification.params)
         except MethodNotFound:
-            self._events.append(NotificationReceived(method, notification.params, self._size))
+            self._events.append(events.NotificationReceived(method, notification.params, self._size))
             return
         except McpError:
             return  # malformed; JR-10
         if method == "notifications/progress":
-            progress = cast("ProgressParams", params)
+            progress = cast("t.ProgressParams", params)
             asked = self.outgoing.record_progress(progress.progress_token, now=now)
             if asked is not None:
-                self._events.append(ProgressReceived(asked, progress, self._size))
+                self._events.append(events.ProgressReceived(asked, progress, self._size))
         elif method == "notifications/cancelled":
-            self._on_cancelled(cast("CancelledParams", params))
+            self._on_cancelled(cast("t.CancelledParams", params))
         elif spoken.modern and (tag := (params.meta or {}).get(META_SUBSCRIPTION_ID)) is not None:
             self._on_tagged(method, params, tag)
         else:
-            self._events.append(NotificationReceived(method, params, self._size))
+            self._events.append(events.NotificationReceived(method, params, self._size))
 
     def _on_tagged(self, method: str, params: Params, tag: Any) -> None:
         """Route a notification of a subscription by its tag, by value and JSON type (SU-04, SU-08)."""
@@ -297,15 +275,15 @@ class ClientSession(ClientOpening):
             if asked.id not in self._acknowledged:
                 self._acknowledged.add(asked.id)
                 self.outgoing.remove_limits(asked)  # TO-04
-                self._events.append(ListenAcknowledged(asked, cast("AcknowledgedParams", params).notifications))
+                self._events.append(events.ListenAcknowledged(asked, cast("t.AcknowledgedParams", params).notifications))
         else:
-            self._events.append(ListenNotified(asked, method, params))
+            self._events.append(events.ListenNotified(asked, method, params))
 
-    def _on_cancelled(self, params: CancelledParams) -> None:
+    def _on_cancelled(self, params: t.CancelledParams) -> None:
         if self.phase in {ClientPhase.LEGACY, ClientPhase.INITIALIZING}:
             call = self._cancelled_call(params)
             if call is not None:
-                self._events.append(CallCancelled(call, params.reason))
+                self._events.append(events.CallCancelled(call, params.reason))
             return
         # SU-14, SU-15: the server ends a subscription. CA-10: it may end nothing else.
         asked = None if params.request_id is None else self.outgoing.get(params.request_id)
@@ -316,7 +294,7 @@ class ClientSession(ClientOpening):
     def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None:
         if self.phase not in {ClientPhase.LEGACY, ClientPhase.INITIALIZING}:
             # FR-10: in the modern era a client sends no responses, and a server must not send requests.
-            self._events.append(RequestIgnored(request.method, request.id))
+            self._events.append(events.RequestIgnored(request.method, request.id))
             return
         spoken = cast("Dialect", self._dialect)
         try:
@@ -329,9 +307,9 @@ class ClientSession(ClientOpening):
             self._send_error(request.id, spoken.write_error(error), batch)
         else:
             if request.method == "ping":
-                self.respond(call, EmptyResult())  # PI-01
+                self.respond(call, t.EmptyResult())  # PI-01
             else:
-                self._events.append(CallReceived(call))
+                self._events.append(events.CallReceived(call))
 
     def _read_call(self, request: Request, spoken: Dialect, batch: BatchReply | None) -> Call:
         """Check a request of the server: known (JR-16), declared (CP-02), and of a declared kind (EL-09, SA-05)."""
@@ -343,11 +321,11 @@ class ClientSession(ClientOpening):
         name = {"roots/list": "roots", "sampling/createMessage": "sampling", "elicitation/create": "elicitation"}.get(method)
         if name is not None and not declared.allows(name):
             raise MethodNotFound(f"this client does not support {name}")  # RT-02, ER-15
-        if isinstance(params, ElicitParams) and not declared.allows("elicitation", params.mode or "form"):
+        if isinstance(params, t.ElicitParams) and not declared.allows("elicitation", params.mode or "form"):
             raise InvalidParams(f"this client does not support elicitation in mode {params.mode or 'form'}")
-        if isinstance(params, CreateMessageParams) and params.tools is not None and not declared.allows("sampling", "tools"):
+        if isinstance(params, t.CreateMessageParams) and params.tools is not None and not declared.allows("sampling", "tools"):
             raise InvalidParams("this client does not support sampling with tools")
-        if isinstance(params, CreateMessageParams):
+        if isinstance(params, t.CreateMessageParams):
             self._check_conversation(params.messages)
         return Call(
             request.id,

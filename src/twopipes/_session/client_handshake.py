@@ -8,17 +8,9 @@ from typing import Any, Final, Literal, cast
 from msgspec import ValidationError, convert
 
 from twopipes._jsonrpc import ErrorResponse, Request, Response
+from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.revisions import META_SERVER_INFO, is_modern
-from twopipes._protocol.types import (
-    DiscoverResult,
-    EmptyParams,
-    Implementation,
-    InitializeParams,
-    InitializeResult,
-    Result,
-    ServerCapabilities,
-)
 from twopipes._session.base import Session
 from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Eras, Reply, versions_offered
 from twopipes._session.events import ClientOpened, OpeningEnded
@@ -50,7 +42,7 @@ class ClientOpening(Session):
         self.timeouts = timeouts
         self.phase = ClientPhase.CLOSED
         self.probed: Probed = "skipped"
-        self.server_capabilities = ServerCapabilities()
+        self.server_capabilities = t.ServerCapabilities()
         self._eras: Eras = "legacy" if skip_probe else profile.eras
         self._dialect: Dialect | None = None
         self._meta: Mapping[str, Any] = {}  # the part of _meta that is the same in every request
@@ -59,11 +51,7 @@ class ClientOpening(Session):
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect that both sides agreed on.
-
-        Raises:
-            LocalProtocolError: The connection is not open yet.
-        """
+        """The dialect that both sides agreed on. It is an error to use it before the connection is open."""
         if self._dialect is None or self.phase not in {ClientPhase.MODERN, ClientPhase.LEGACY}:
             raise LocalProtocolError(f"the connection is not open: {self.phase.value}")
         return self._dialect
@@ -97,13 +85,13 @@ class ClientOpening(Session):
         limit = self.timeouts.probe if can_fall_back else self.timeouts.connect
         # Not cancellable: a legacy server need not know what a cancelled discover is.
         asked = self._opening = self.outgoing.open("server/discover", now=now, total=limit, cancellable=False)
-        self.outbox.append(encode_line(Request(asked.id, asked.method, EmptyParams(meta=dict(self._meta)))))
+        self.outbox.append(encode_line(Request(asked.id, asked.method, t.EmptyParams(meta=dict(self._meta)))))
 
     def _send_initialize(self, now: float) -> None:
         version = self.profile.newest_legacy
         spoken = self._speak(version)
         asked = self._opening = self.outgoing.open("initialize", now=now, total=self.timeouts.connect, cancellable=False)
-        params = InitializeParams(protocol_version=version, capabilities=self.profile.capabilities, client_info=self.profile.info)
+        params = t.InitializeParams(protocol_version=version, capabilities=self.profile.capabilities, client_info=self.profile.info)
         self.outbox.append(encode_line(Request(asked.id, asked.method, spoken.fit(params))))
         self.phase = ClientPhase.INITIALIZING
 
@@ -124,10 +112,10 @@ class ClientOpening(Session):
         except RemoteProtocolError as error:
             self._move(Reply.UNUSABLE, f"the server's response to {asked.method} is invalid: {error.what}", now)
             return
-        if isinstance(result, DiscoverResult):
+        if isinstance(result, t.DiscoverResult):
             self._on_discovered(result, now)
         else:
-            self._on_initialized(cast("InitializeResult", result), now)
+            self._on_initialized(cast("t.InitializeResult", result), now)
 
     def _on_opening_error(self, error: McpError, now: float) -> None:
         method = cast("SentRequest", self._opening).method
@@ -149,7 +137,7 @@ class ClientOpening(Session):
         spoken = [each for each in self.profile.revisions if self._eras == "both" or is_modern(each) == (self._eras == "modern")]
         return versions_offered(offered, spoken=spoken)
 
-    def _on_discovered(self, result: DiscoverResult, now: float) -> None:
+    def _on_discovered(self, result: t.DiscoverResult, now: float) -> None:
         reply, version = self._choose(result.supported_versions)
         if version is None:
             self._move(reply, "the server supports none of our revisions", now)
@@ -158,7 +146,7 @@ class ClientOpening(Session):
         self._move(Reply.DISCOVERED, "", now)
         self._opened(result.capabilities, _server_info(result), result.instructions)
 
-    def _on_initialized(self, result: InitializeResult, now: float) -> None:
+    def _on_initialized(self, result: t.InitializeResult, now: float) -> None:
         version = result.protocol_version
         if version not in self.profile.revisions or is_modern(version):
             self._offered = (version,)
@@ -169,7 +157,7 @@ class ClientOpening(Session):
         self._notify("notifications/initialized")  # LC-04
         self._opened(result.capabilities, result.server_info, result.instructions)
 
-    def _opened(self, capabilities: ServerCapabilities, info: Implementation | None, instructions: str | None) -> None:
+    def _opened(self, capabilities: t.ServerCapabilities, info: t.Implementation | None, instructions: str | None) -> None:
         self._opening = None
         self.server_capabilities = capabilities
         era: Literal["legacy", "modern"] = "modern" if self.dialect.modern else "legacy"
@@ -195,9 +183,9 @@ class ClientOpening(Session):
             self._events.append(OpeningEnded(error, respawn=phase is ClientPhase.RESPAWN))
 
 
-def _server_info(result: Result) -> Implementation | None:
+def _server_info(result: t.Result) -> t.Implementation | None:
     try:
-        return convert((result.meta or {}).get(META_SERVER_INFO), Implementation | None)
+        return convert((result.meta or {}).get(META_SERVER_INFO), t.Implementation | None)
     except ValidationError:
         return None
 

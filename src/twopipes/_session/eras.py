@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
 
-__all__ = ["CLIENT_MOVES", "SERVER_MOVES", "ClientPhase", "Eras", "Kind", "Move", "Offer", "Phase", "Reply", "eras_of", "kind_of"]
-
 Eras = Literal["both", "legacy", "modern"]
 
 
@@ -98,10 +96,7 @@ SERVER_MOVES: dict[Offer, Move] = {
 
 
 def kind_of(method: str, meta: Mapping[str, Any] | None) -> Kind:
-    """Classify a request by its ``_meta`` first and by its method second.
-
-    One of the two required modern keys is enough: the sender means the modern era, and the error names the missing key (VN-02).
-    """
+    """Classify a request by its ``_meta`` first: one of the two required keys is enough, and the error names the other (VN-02)."""
     if meta is not None and (META_VERSION in meta or META_CAPABILITIES in meta):
         return Kind.MODERN
     if method == "initialize":
@@ -185,10 +180,7 @@ CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
 
 
 def versions_offered(offered: Sequence[str], *, spoken: Sequence[str]) -> tuple[Reply, str | None]:
-    """Classify a server's list of revisions and return the newest modern one that both support, if any (DE-15).
-
-    Legacy revisions in the list cannot be used per request; they only allow the handshake.
-    """
+    """Classify a server's list of revisions and return the newest modern one that both support, if any (DE-15)."""
     common = set(offered).intersection(spoken)
     if modern := common.intersection(MODERN):
         return Reply.OTHER_VERSION, max(modern)

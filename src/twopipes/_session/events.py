@@ -18,28 +18,6 @@ from twopipes._session.ledger import Call, SentRequest
 from twopipes._wire import LineRejected
 from twopipes.errors import McpError, OpeningFailed, RequestId, TwopipesError
 
-__all__ = [
-    "CallAbandoned",
-    "CallCancelled",
-    "CallReceived",
-    "ClientOpened",
-    "Event",
-    "InputsAnswered",
-    "LineRejected",
-    "ListenAcknowledged",
-    "ListenEnded",
-    "ListenNotified",
-    "NotificationReceived",
-    "OpeningEnded",
-    "PeerClosed",
-    "PeerReportedError",
-    "ProgressReceived",
-    "RequestEnded",
-    "RequestIgnored",
-    "ServerOpened",
-    "SessionCallReceived",
-]
-
 
 class CallReceived(Struct, frozen=True):
     """The peer sent a request. The driver must answer it with ``respond`` or ``fail``."""
@@ -48,10 +26,7 @@ class CallReceived(Struct, frozen=True):
 
 
 class SessionCallReceived(Struct, frozen=True):
-    """A server session with ``delegates=True`` received a request that the session itself can handle.
-
-    ``perform`` handles it and returns the result; ``listen`` opens the subscription. ``respond`` or ``fail`` ends the call.
-    """
+    """A server session with ``delegates=True`` received a request that it can ``perform``, or ``listen`` to, itself."""
 
     call: Call
 

@@ -19,17 +19,9 @@ from typing import Any, Final
 from msgspec import UNSET, Raw, Struct, structs
 
 from twopipes._jsonrpc import Request
+from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import MAY_ASK_BACK
-from twopipes._protocol.types import (
-    ClientCapabilities,
-    CreateMessageParams,
-    CreateMessageRequest,
-    ElicitRequest,
-    InputRequest,
-    InputRequiredResult,
-    Params,
-)
 from twopipes._session.ledger import Call, Outgoing, SentRequest
 from twopipes._session.state_token import StateSealer, binding_of
 from twopipes._wire import encode_line
@@ -39,36 +31,30 @@ from twopipes.settings import InputPolicy
 _URL_NEEDS_ID_IN: Final = "2025-11-25"
 
 
-def method_of(question: InputRequest) -> str:
+def method_of(question: t.InputRequest) -> str:
     """Return the method of a question when it is sent as a request."""
     return str(question.__struct_config__.tag)
 
 
-def needed_capability(question: InputRequest) -> dict[str, Any]:
+def needed_capability(question: t.InputRequest) -> dict[str, Any]:
     """Return what the client must have declared for this question, as a ClientCapabilities object (ER-10)."""
-    if isinstance(question, ElicitRequest):
+    if isinstance(question, t.ElicitRequest):
         return {"elicitation": {"url": {}} if question.params.mode == "url" else {}}  # CP-04, EL-08
-    if isinstance(question, CreateMessageRequest):
-        return {"sampling": _sampling_details(question.params)}
+    if isinstance(question, t.CreateMessageRequest):
+        params = question.params
+        details = {
+            "tools": params.tools is not None or params.tool_choice is not None,  # SA-04
+            "context": params.include_context not in (None, "none"),  # SA-08
+        }
+        return {"sampling": {detail: {} for detail, is_needed in details.items() if is_needed}}
     return {"roots": {}}
 
 
-def _sampling_details(params: CreateMessageParams) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if params.tools is not None or params.tool_choice is not None:
-        details["tools"] = {}  # SA-04
-    if params.include_context not in (None, "none"):
-        details["context"] = {}  # SA-08
-    return details
-
-
-def _is_declared(needed: Mapping[str, Any], capabilities: ClientCapabilities) -> bool:
-    for name, details in needed.items():
-        if name == "elicitation" and not details:
-            details = {"form": {}}  # noqa: PLW2901 - an elicitation without details is a form
-        if not all(capabilities.allows(name, *detail) for detail in ([()] if not details else [(key,) for key in details])):
-            return False
-    return True
+def _is_declared(needed: Mapping[str, Any], capabilities: t.ClientCapabilities) -> bool:
+    ((name, details),) = needed.items()
+    if name == "elicitation" and not details:
+        return capabilities.allows(name, "form")  # an elicitation without details is a form
+    return capabilities.allows(name) and all(capabilities.allows(name, detail) for detail in details)
 
 
 class Given(Struct, array_like=True, frozen=True):
@@ -92,20 +78,11 @@ class InputRounds(ABC):
     def __init__(self, policy: InputPolicy) -> None:
         self._policy = policy
 
-    def ask(self, call: Call, questions: Mapping[str, InputRequest], *, now: float) -> dict[str, Any] | None:
+    def ask(self, call: Call, questions: Mapping[str, t.InputRequest], *, now: float) -> dict[str, Any] | None:
         """Ask the client all the questions in one round.
 
-        Args:
-            call: The call of the handler that asks.
-            questions: By key. The handler chooses the keys; the same question under the same key is asked only once.
-            now: The time.
-
-        Returns:
-            The answers by key if all are known already, else ``None``: they follow in an event.
-
-        Raises:
-            CapabilityMissing: The client did not declare what a question needs (MR-04, CP-06); nothing was asked.
-            LocalProtocolError: The call has asked too often, or its method must not ask.
+        The same question under the same key is asked only once. Returns the answers by key if all are known already, else ``None``:
+        they follow in an event. If the client did not declare what a question needs, nothing is asked (MR-04, CP-06).
         """
         known: dict[str, Any] = {}
         for key, question in questions.items():
@@ -127,22 +104,18 @@ class InputRounds(ABC):
     def _exists(self, dialect: Dialect, method: str) -> bool: ...
 
     @abstractmethod
-    def _send_questions(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None: ...
+    def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None: ...
 
 
 def read_answer(dialect: Dialect, given: Given) -> Any:
-    """Decode an answer.
-
-    Raises:
-        InvalidParams: It does not fit the kind of question (MR-14).
-    """
+    """Decode an answer. One that does not fit the kind of question is refused (MR-14)."""
     try:
         return dialect.read_result(given.method, given.answer)
     except RemoteProtocolError as error:
         raise InvalidParams(f"an input response does not match {given.method}: {error.what}") from None
 
 
-def _digest(question: InputRequest) -> str:
+def _digest(question: t.InputRequest) -> str:
     return binding_of(method_of(question), question.params or {}).hex()[:32]
 
 
@@ -155,13 +128,7 @@ class _Group(Struct, eq=False):
 
 
 class LegacyInputRounds(InputRounds):
-    """Questions in a legacy session: each one is a request of the server.
-
-    Args:
-        policy: How long to wait.
-        outgoing: The ledger for the requests.
-        send: Sends an encoded request.
-    """
+    """Questions in a legacy session: each one is a request of the server."""
 
     def __init__(self, policy: InputPolicy, outgoing: Outgoing, send: Callable[[SentRequest, bytes], None]) -> None:
         super().__init__(policy)
@@ -173,7 +140,7 @@ class LegacyInputRounds(InputRounds):
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return dialect.asks(method)
 
-    def _send_questions(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
+    def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None:
         group = _Group(call, dict(known))
         lines: list[bytes] = []
         try:
@@ -214,14 +181,14 @@ class LegacyInputRounds(InputRounds):
         return open_questions
 
 
-def _question_line(asked: SentRequest, question: InputRequest, dialect: Dialect) -> bytes:
-    params: Params | None = question.params
-    if isinstance(question, ElicitRequest) and _lacks_id(question, dialect):
+def _question_line(asked: SentRequest, question: t.InputRequest, dialect: Dialect) -> bytes:
+    params: t.Params | None = question.params
+    if isinstance(question, t.ElicitRequest) and _lacks_id(question, dialect):
         params = structs.replace(question.params, elicitation_id=_token())  # EL-10
     return encode_line(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 
-def _lacks_id(question: ElicitRequest, dialect: Dialect) -> bool:
+def _lacks_id(question: t.ElicitRequest, dialect: Dialect) -> bool:
     return question.params.mode == "url" and dialect.revision == _URL_NEEDS_ID_IN and question.params.elicitation_id is None
 
 
@@ -238,7 +205,7 @@ class _Waiting(Struct, eq=False):
     """A handler in memory that waits for the retry of its call."""
 
     call: Call
-    questions: Mapping[str, InputRequest]
+    questions: Mapping[str, t.InputRequest]
     deadline: float | None
 
 
@@ -246,26 +213,21 @@ class Resumed(Struct, frozen=True):
     """The result of a retry: ``call`` continues with these questions or, if they are ``None``, starts from the beginning."""
 
     call: Call
-    questions: Mapping[str, InputRequest] | None
+    questions: Mapping[str, t.InputRequest] | None
 
 
 class ModernInputRounds(InputRounds):
     """Questions in the modern era: they end the request, and the answers arrive with the retry.
 
-    Args:
-        policy: How many handlers may wait, and how long.
-        sealer: Seals the state that the client carries.
-        respond: Sends the response to a call.
-        abandon: Called with a call whose handler is not to wait any longer.
-        unix_offset: Unix time at zero of the session's clock: a state may outlive the process.
-        principal: The identity of the client, if known; a state of one client is invalid for another (MR-16).
+    ``abandon`` is called with a call whose handler is not to wait any longer. A state may outlive the process, so it
+    expires in Unix time, ``unix_offset`` after the session's clock. A state of one ``principal`` is invalid for another (MR-16).
     """
 
     def __init__(
         self,
         policy: InputPolicy,
         sealer: StateSealer,
-        respond: Callable[[Call, InputRequiredResult], bool],
+        respond: Callable[[Call, t.InputRequiredResult], bool],
         abandon: Callable[[Call], None],
         *,
         unix_offset: float,
@@ -283,7 +245,7 @@ class ModernInputRounds(InputRounds):
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return True
 
-    def _send_questions(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
+    def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None:
         if call.method not in MAY_ASK_BACK:  # MR-01
             raise LocalProtocolError(f"{call.method} must not ask the client for input; only {', '.join(MAY_ASK_BACK)} may")
         # Unique among all processes and connections: a state from elsewhere must not resume a handler here.
@@ -301,18 +263,15 @@ class ModernInputRounds(InputRounds):
             expires=now + self._unix_offset + self._policy.state_lifetime,
         )
         deadline = None if self._policy.wait is None else now + self._policy.wait
-        if self._respond(call, InputRequiredResult(input_requests=missing, request_state=state)):
+        if self._respond(call, t.InputRequiredResult(input_requests=missing, request_state=state)):
             self.waiting[call.dialogue] = _Waiting(call, questions, deadline)
             if len(self.waiting) > self._policy.max_waiting:
                 self._abandon_first()
 
     def resume(self, retry: Call, *, now: float) -> Resumed:
-        """Find the handler that waits for a call with a ``requestState``.
+        """Find the handler that waits for a call with a ``requestState`` (MR-14 to MR-16).
 
         If the retry left out an answer, the question is asked again when the handler continues (MR-12).
-
-        Raises:
-            InvalidParams: The state is not ours, not for this call or expired (MR-15, MR-16), or an answer is malformed (MR-14).
         """
         state = self._sealer.open(retry.params.request_state, _CallState, binding=self._binding(retry), now=now + self._unix_offset)
         responses: Mapping[str, Raw] = retry.params.input_responses or {}

@@ -83,11 +83,7 @@ class Outgoing(dict[RequestId, SentRequest]):
         cancellable: bool = True,
         context: Any = None,
     ) -> SentRequest:
-        """Add a new request under an id that this side has never used before (JR-04, JR-05).
-
-        Raises:
-            ConnectionLost: The connection is over, so no response can arrive.
-        """
+        """Add a new request under an id that this side has never used before (JR-04, JR-05), unless the connection is over."""
         self.last_id += 1
         if self._is_closed:
             raise ConnectionLost(method, self.last_id)
@@ -246,11 +242,7 @@ class Incoming(dict[RequestId, Call]):
         return self.get(call.id) is call
 
     def begin(self, call: Call) -> None:
-        """Add a request of the peer.
-
-        Raises:
-            InvalidRequest: Too many requests are open.
-        """
+        """Add a request of the peer, unless too many are open."""
         if self._max_open is not None and len(self) >= self._max_open:
             raise InvalidRequest(f"{len(self):,} requests are open already; wait for responses before sending more")
         self[call.id] = call

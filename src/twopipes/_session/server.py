@@ -14,39 +14,13 @@ from typing import Any, Final, cast
 from msgspec import UNSET, structs
 
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
+from twopipes._protocol import types as t
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
-from twopipes._protocol.types import (
-    LOGGING_LEVELS,
-    AcknowledgedParams,
-    CancelledParams,
-    DiscoverResult,
-    ElicitationCompleteParams,
-    ElicitResult,
-    EmptyParams,
-    EmptyResult,
-    InputRequest,
-    ListenParams,
-    LoggingLevel,
-    LogParams,
-    ProgressParams,
-    ResourceUpdatedParams,
-    Result,
-    SetLevelParams,
-    SubscriptionsListenResult,
-)
+from twopipes._protocol.types import InputRequest, LoggingLevel, Result, SubscriptionsListenResult
+from twopipes._session import events
 from twopipes._session.eras import Phase
-from twopipes._session.events import (
-    CallAbandoned,
-    CallCancelled,
-    CallReceived,
-    Event,
-    InputsAnswered,
-    NotificationReceived,
-    ProgressReceived,
-    RequestEnded,
-    SessionCallReceived,
-)
+from twopipes._session.events import Event
 from twopipes._session.identity import ServerProfile
 from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds
 from twopipes._session.ledger import Call, SentRequest, is_number
@@ -123,7 +97,7 @@ class ServerSession(ServerGate):
         if call.progress_token is None or not self.incoming.is_open(call) or not call.advances_to(progress):
             return False
         finite_total = total if total is not None and is_number(total) else None
-        params = ProgressParams(call.progress_token, progress, finite_total, message)
+        params = t.ProgressParams(call.progress_token, progress, finite_total, message)
         self._notify("notifications/progress", call.dialect.fit(params))
         return True
 
@@ -136,9 +110,9 @@ class ServerSession(ServerGate):
             least = self.log_level if self.session_dialect is not None else None
         if least is None or not self.profile.capabilities.allows("logging"):  # LG-01
             return False
-        if LOGGING_LEVELS.index(level) < LOGGING_LEVELS.index(least):
+        if t.LOGGING_LEVELS.index(level) < t.LOGGING_LEVELS.index(least):
             return False
-        self._notify("notifications/message", LogParams(level, data, logger))
+        self._notify("notifications/message", t.LogParams(level, data, logger))
         return True
 
     def announce(self, change: Change) -> None:
@@ -187,7 +161,7 @@ class ServerSession(ServerGate):
         method = "notifications/elicitation/complete"
         if self.session_dialect is None or not self.session_dialect.knows_notification(method, sender="server"):
             return False
-        self._notify(method, ElicitationCompleteParams(elicitation_id))
+        self._notify(method, t.ElicitationCompleteParams(elicitation_id))
         return True
 
     def perform(self, call: Call) -> Result:
@@ -205,7 +179,7 @@ class ServerSession(ServerGate):
             case "initialize":
                 return self._introduction(call.dialect)
             case "logging/setLevel":
-                self.log_level = cast("SetLevelParams", call.params).level
+                self.log_level = cast("t.SetLevelParams", call.params).level
             case "resources/subscribe":
                 self.subscriptions.watch(call.params.uri)
             case "resources/unsubscribe":
@@ -214,7 +188,7 @@ class ServerSession(ServerGate):
                 pass
             case method:
                 raise LocalProtocolError(f"the session does not handle {method}")
-        return EmptyResult()
+        return t.EmptyResult()
 
     def listen(self, call: Call) -> None:
         """Open and acknowledge the subscription of a call. It lasts until its call is answered or cancelled.
@@ -225,10 +199,10 @@ class ServerSession(ServerGate):
         """
         if not self.incoming.is_open(call) or call.id in self.subscriptions:
             raise LocalProtocolError(f"{call!r} has ended or is subscribed already; a call opens one subscription")
-        wanted = honoured(cast("ListenParams", call.params).notifications, self.profile.capabilities)
+        wanted = honoured(cast("t.ListenParams", call.params).notifications, self.profile.capabilities)
         self._send_changes()  # earlier changes go only to the listens that existed before
         self.subscriptions.listen(call.id, wanted)
-        acknowledged = AcknowledgedParams(wanted, meta={META_SUBSCRIPTION_ID: call.id})
+        acknowledged = t.AcknowledgedParams(wanted, meta={META_SUBSCRIPTION_ID: call.id})
         self._notify("notifications/subscriptions/acknowledged", acknowledged)  # SU-02: before anything else with this id
 
     def end_listen(self, call: Call) -> SubscriptionsListenResult:
@@ -245,7 +219,7 @@ class ServerSession(ServerGate):
         self._send_changes()
         self.subscriptions.end(listen_id)
         if self.profile.cancel_ended_listens:
-            self._notify("notifications/cancelled", CancelledParams(request_id=listen_id, meta=tag))
+            self._notify("notifications/cancelled", t.CancelledParams(request_id=listen_id, meta=tag))
 
     def end_listens(self) -> None:
         """End every subscription: send pending changes, ``notifications/cancelled`` and the result (SU-13, SU-14)."""
@@ -273,7 +247,7 @@ class ServerSession(ServerGate):
         return super().tick(now=now)
 
     def _abandon(self, call: Call) -> None:
-        self._events.append(CallAbandoned(call))
+        self._events.append(events.CallAbandoned(call))
 
     # Messages of the client
 
@@ -285,11 +259,11 @@ class ServerSession(ServerGate):
         elif method in MAY_ASK_BACK and call.dialect.modern and call.params.request_state is not None:
             self._resume(call, now)
         else:
-            self._events.append(CallReceived(call))
+            self._events.append(events.CallReceived(call))
 
     def _serve_own(self, call: Call) -> None:
         if self._delegates:
-            self._events.append(SessionCallReceived(call))
+            self._events.append(events.SessionCallReceived(call))
             return
         try:
             if call.method == "subscriptions/listen":
@@ -299,9 +273,9 @@ class ServerSession(ServerGate):
         except McpError as error:
             self.fail(call, error)
 
-    def _discovery(self) -> DiscoverResult:
+    def _discovery(self) -> t.DiscoverResult:
         profile = self.profile
-        return DiscoverResult(
+        return t.DiscoverResult(
             supported_versions=profile.supported_versions,
             capabilities=profile.capabilities,
             instructions=profile.instructions,
@@ -317,7 +291,7 @@ class ServerSession(ServerGate):
             return
         call = resumed.call
         if resumed.questions is None:
-            self._events.append(CallReceived(call))
+            self._events.append(events.CallReceived(call))
             return
         self.incoming.finish(retry)
         self.incoming.begin(call)
@@ -328,7 +302,7 @@ class ServerSession(ServerGate):
             self._abandon(call)
             return
         if answers is not None:
-            self._events.append(InputsAnswered(call, answers))
+            self._events.append(events.InputsAnswered(call, answers))
 
     def _on_notification(self, notification: Notification, now: float) -> None:
         spoken = self.session_dialect or dialect(LATEST_MODERN)
@@ -339,18 +313,18 @@ class ServerSession(ServerGate):
             return  # JR-10, CA-05: a notification never gets a response
         match notification.method:
             case "notifications/cancelled":
-                self._on_cancelled(cast("CancelledParams", params))
+                self._on_cancelled(cast("t.CancelledParams", params))
             case "notifications/initialized":
                 self._on_initialized()
             case "notifications/progress":
-                progress = cast("ProgressParams", params)
+                progress = cast("t.ProgressParams", params)
                 asked = self.outgoing.record_progress(progress.progress_token, now=now)
                 if asked is not None:
-                    self._events.append(ProgressReceived(asked, progress))
+                    self._events.append(events.ProgressReceived(asked, progress))
             case method:
-                self._events.append(NotificationReceived(method, params))
+                self._events.append(events.NotificationReceived(method, params))
 
-    def _on_cancelled(self, params: CancelledParams) -> None:
+    def _on_cancelled(self, params: t.CancelledParams) -> None:
         meant = None if params.request_id is None else self.incoming.get(params.request_id)
         if meant is not None and meant.method == "initialize":
             return  # LC-12: a handshake cannot be cancelled
@@ -361,7 +335,7 @@ class ServerSession(ServerGate):
         if self.subscriptions.end(call.id) and not self._delegates:
             return
         self._withdraw_questions(call, "the call that asked was cancelled")
-        self._events.append(CallCancelled(call, params.reason))
+        self._events.append(events.CallCancelled(call, params.reason))
 
     def _on_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
         spoken = self.session_dialect or dialect(LATEST_LEGACY)
@@ -371,7 +345,7 @@ class ServerSession(ServerGate):
         else:
             try:
                 outcome = spoken.read_result(asked.method, response.result)
-                if isinstance(outcome, ElicitResult):
+                if isinstance(outcome, t.ElicitResult):
                     outcome = spoken.restore_answer(asked.params.params, outcome)
             except TwopipesError as error:
                 outcome = error
@@ -384,11 +358,11 @@ class ServerSession(ServerGate):
         """Report the end of a server request: a question of a call, or a ping."""
         if asked.context is None:
             failed = isinstance(outcome, TwopipesError)
-            self._events.append(RequestEnded(asked, None if failed else outcome, outcome if failed else None))
+            self._events.append(events.RequestEnded(asked, None if failed else outcome, outcome if failed else None))
             return
         complete = self._requests.answered(asked, outcome)
         if complete is not None:
-            self._events.append(InputsAnswered(*complete))
+            self._events.append(events.InputsAnswered(*complete))
 
     def _may_respond(self, rejected: LineRejected) -> bool:
         return True
@@ -433,8 +407,8 @@ class ServerSession(ServerGate):
         for change in self._changes:
             updated = change.kind == "resource"
             if self.phase is Phase.OPEN and self.subscriptions.session_wants(change, self._declared):
-                self._notify(change.method, ResourceUpdatedParams(change.uri) if updated else UNSET)
+                self._notify(change.method, t.ResourceUpdatedParams(change.uri) if updated else UNSET)
             for listen_id in self.subscriptions.listens_for(change):
                 tag = {META_SUBSCRIPTION_ID: listen_id}  # SU-04: with its JSON type
-                self._notify(change.method, ResourceUpdatedParams(change.uri, meta=tag) if updated else EmptyParams(meta=tag))
+                self._notify(change.method, t.ResourceUpdatedParams(change.uri, meta=tag) if updated else t.EmptyParams(meta=tag))
         self._changes.clear()

@@ -10,6 +10,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
 from twopipes._jsonrpc import Request, Response
+from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.methods import NEEDED_CAPABILITIES
 from twopipes._protocol.revisions import (
@@ -20,19 +21,6 @@ from twopipes._protocol.revisions import (
     META_LOG_LEVEL,
     META_VERSION,
     is_modern,
-)
-from twopipes._protocol.types import (
-    LOGGING_LEVELS,
-    ClientCapabilities,
-    EmptyParams,
-    EmptyResult,
-    Implementation,
-    InitializeParams,
-    InitializeResult,
-    LoggingLevel,
-    Params,
-    Result,
-    ServerCapabilities,
 )
 from twopipes._session.base import BatchReply, Session
 from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
@@ -45,19 +33,14 @@ from twopipes.settings import Limits
 
 
 class Arrival(Struct, frozen=True):
-    """A request, decoded as far as possible.
+    """A request, decoded as far as possible. ``params`` are ``None`` if they are invalid or the method is unknown.
 
-    Attributes:
-        request: The request as received.
-        meta: Its ``_meta``; empty if it has none.
-        params: Its typed params; ``None`` if they are invalid or the method is unknown.
-        fault: What is wrong with the params. It is raised only after the earlier checks (ER-17).
-        batch: The batch it is part of.
+    ``fault`` is what is wrong with the params; it is raised only after the earlier checks (ER-17).
     """
 
     request: Request
     meta: Mapping[str, Any]
-    params: Params | None
+    params: t.Params | None
     fault: InvalidParams | None
     batch: BatchReply | None
 
@@ -99,12 +82,12 @@ class ServerGate(Session):
         self.profile = profile
         self._delegates = delegates
         self.phase = Phase.FRESH
-        self.log_level: LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
+        self.log_level: t.LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
         self._eras = profile.eras
-        self._client_capabilities = ClientCapabilities()
-        self._client_info: Implementation | None = None
+        self._client_capabilities = t.ClientCapabilities()
+        self._client_info: t.Implementation | None = None
         # The capabilities sent in the handshake; the profile may have changed since.
-        self._declared = ServerCapabilities()
+        self._declared = t.ServerCapabilities()
         # LC-06: requests that must wait for notifications/initialized.
         self._held: dict[RequestId, bytes] = {}
 
@@ -128,7 +111,7 @@ class ServerGate(Session):
         except McpError as error:
             self._send_error(request.id, spoken.write_error(error), batch)
 
-    def _respond_now(self, arrival: Arrival, result: Result) -> None:
+    def _respond_now(self, arrival: Arrival, result: t.Result) -> None:
         """Respond to a request that does not become a call."""
         line = encode_line(Response(arrival.request.id, result))
         self._send_response(line, arrival.batch, size=len(line))
@@ -144,7 +127,7 @@ class ServerGate(Session):
             case Move.ANSWER_PING if self._delegates:
                 self._serve(self._session_call(arrival, spoken), now)
             case Move.ANSWER_PING:
-                self._respond_now(arrival, EmptyResult())
+                self._respond_now(arrival, t.EmptyResult())
             case Move.OPEN_SESSION:
                 self._open_session(arrival, now)
             case Move.REFUSE_SECOND:
@@ -174,10 +157,10 @@ class ServerGate(Session):
             raise UnsupportedRevision(version, self.profile.supported_versions)  # VN-04, DE-14
         self._check(arrival, spoken)
         level = meta.get(META_LOG_LEVEL)
-        if level is not None and level not in LOGGING_LEVELS:
-            raise InvalidParams(f"{META_LOG_LEVEL} must be one of {', '.join(LOGGING_LEVELS)}, not {level!r}")  # LG-08
+        if level is not None and level not in t.LOGGING_LEVELS:
+            raise InvalidParams(f"{META_LOG_LEVEL} must be one of {', '.join(t.LOGGING_LEVELS)}, not {level!r}")  # LG-08
         try:
-            capabilities = convert(declared, ClientCapabilities)
+            capabilities = convert(declared, t.ClientCapabilities)
         except ValidationError as error:
             raise InvalidParams(f"{META_CAPABILITIES} is invalid: {error}") from None
         return Call(
@@ -187,7 +170,7 @@ class ServerGate(Session):
             spoken,
             capabilities,
             _client_info(meta),
-            cast("LoggingLevel | None", level),
+            cast("t.LoggingLevel | None", level),
             progress_token(meta),
         )
 
@@ -195,7 +178,7 @@ class ServerGate(Session):
         return Call(
             arrival.request.id,
             arrival.request.method,
-            EmptyParams() if arrival.params is None else arrival.params,  # a ping gets a response whatever its params are
+            t.EmptyParams() if arrival.params is None else arrival.params,  # a ping gets a response whatever its params are
             spoken,
             self._client_capabilities,
             self._client_info,
@@ -218,7 +201,7 @@ class ServerGate(Session):
     def _open_session(self, arrival: Arrival, now: float) -> None:
         if arrival.fault is not None:
             raise arrival.fault  # LC-02, CON-08: the only case in which a handshake fails
-        opening = cast("InitializeParams", arrival.params)
+        opening = cast("t.InitializeParams", arrival.params)
         legacy = [revision for revision in self.profile.revisions if not is_modern(revision)]
         # LC-08: the requested revision if supported. LC-09, LC-16: else the newest, as a result and not as an error.
         spoken = dialect(opening.protocol_version if opening.protocol_version in legacy else max(legacy))
@@ -232,11 +215,11 @@ class ServerGate(Session):
         self.session_dialect = spoken
         self.phase = Phase.OPENING
 
-    def _introduction(self, spoken: Dialect) -> InitializeResult:
+    def _introduction(self, spoken: Dialect) -> t.InitializeResult:
         """Return the result of ``initialize`` for the current profile."""
         profile = self.profile
         self._declared = profile.capabilities
-        return InitializeResult(
+        return t.InitializeResult(
             protocol_version=spoken.revision,
             capabilities=profile.capabilities,
             server_info=profile.info,
@@ -246,7 +229,7 @@ class ServerGate(Session):
     def _close_session(self) -> None:
         """Discard the session of a handshake that was refused after all; the client may try again."""
         self.session_dialect = None
-        self._client_capabilities = ClientCapabilities()
+        self._client_capabilities = t.ClientCapabilities()
         self._client_info = None
         self.phase = Phase.FRESH
 
@@ -259,8 +242,8 @@ class ServerGate(Session):
         self._events.append(ServerOpened(self.session_dialect.revision, self._client_info, self._client_capabilities))
 
 
-def _client_info(meta: Mapping[str, Any]) -> Implementation | None:
+def _client_info(meta: Mapping[str, Any]) -> t.Implementation | None:
     try:
-        return convert(meta.get(META_CLIENT_INFO), Implementation | None)
+        return convert(meta.get(META_CLIENT_INFO), t.Implementation | None)
     except ValidationError:
         return None  # VN-03, VN-14: for logs only

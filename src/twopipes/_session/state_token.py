@@ -14,8 +14,6 @@ import msgspec
 from twopipes._wire import encode_line
 from twopipes.errors import InvalidParams, LocalProtocolError
 
-__all__ = ["StateSealer", "binding_of"]
-
 _VERSION: Final = b"twopipes requestState 1"
 _MIN_KEY_SIZE: Final = 16
 T = TypeVar("T")
@@ -25,11 +23,7 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 def binding_of(method: str, params: Any, *, principal: str = "") -> bytes:
     """Return a digest of what a state is valid for: the principal, the method, and the params.
 
-    Members that differ between a request and its retry (``_meta``, ``inputResponses``, ``requestState``) are left out, and the
-    order of members does not matter.
-
-    Raises:
-        LocalProtocolError: The params cannot be encoded as JSON.
+    Members that differ between a request and its retry are left out, and the order of members does not matter.
     """
     from hashlib import sha256  # it loads OpenSSL, which is slow, and most servers never ask for input
 

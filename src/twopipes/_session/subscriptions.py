@@ -8,41 +8,25 @@ SU-10).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from twopipes._protocol.types import ServerCapabilities, SubscriptionFilter
 from twopipes.errors import InternalError, RequestId
 from twopipes.settings import Limits
 
-__all__ = ["Change", "Subscriptions", "honoured"]
-
 ListKind = Literal["tools", "prompts", "resources"]
 
-LIST_CHANGED: Final[dict[str, str]] = {
-    "tools": "notifications/tools/list_changed",
-    "prompts": "notifications/prompts/list_changed",
-    "resources": "notifications/resources/list_changed",
-}
+LIST_CHANGED: Final = {kind: f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")}
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
-class Change:
+class Change(Struct, frozen=True):
     """A change that a client may subscribe to: of a list or of one resource. Equal changes count as one."""
 
-    __slots__ = ("kind", "uri")
-
-    def __init__(self, kind: ListKind | Literal["resource"], uri: str = "") -> None:
-        self.kind = kind
-        self.uri = uri
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Change) and (self.kind, self.uri) == (other.kind, other.uri)
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.uri))
-
-    def __repr__(self) -> str:
-        return f"<Change {self.kind} {self.uri}>" if self.uri else f"<Change {self.kind}>"
+    kind: ListKind | Literal["resource"]
+    uri: str = ""
 
     @property
     def method(self) -> str:
@@ -52,16 +36,13 @@ class Change:
 
 def honoured(asked: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
     """Return the part of a filter that this server delivers: declared (SU-06) and asked for (SU-05)."""
-    return SubscriptionFilter(
-        tools_list_changed=True if asked.tools_list_changed and capabilities.allows("tools", "listChanged") else None,
-        prompts_list_changed=True if asked.prompts_list_changed and capabilities.allows("prompts", "listChanged") else None,
-        resources_list_changed=True if asked.resources_list_changed and capabilities.allows("resources", "listChanged") else None,
-        resource_subscriptions=(
-            list(dict.fromkeys(asked.resource_subscriptions))
-            if asked.resource_subscriptions and capabilities.allows("resources", "subscribe")
-            else None
-        ),
-    )
+    lists: dict[str, Any] = {f"{kind}_list_changed": True for kind in _kinds(asked) if capabilities.allows(kind, "listChanged")}
+    uris = asked.resource_subscriptions if capabilities.allows("resources", "subscribe") else None
+    return SubscriptionFilter(**lists, resource_subscriptions=list(dict.fromkeys(uris)) if uris else None)
+
+
+def _kinds(wanted: SubscriptionFilter) -> list[str]:
+    return [kind for kind in LIST_CHANGED if getattr(wanted, f"{kind}_list_changed")]
 
 
 class Subscriptions:
@@ -70,7 +51,7 @@ class Subscriptions:
     def __init__(self, *, limits: Limits) -> None:
         self._limits = limits
         self._filters: dict[RequestId, SubscriptionFilter] = {}
-        self._listeners: dict[str, dict[RequestId, None]] = {"tools": {}, "prompts": {}, "resources": {}}
+        self._listeners: dict[str, dict[RequestId, None]] = {kind: {} for kind in LIST_CHANGED}
         self._watchers: dict[str, dict[RequestId, None]] = {}
         self._session_watches: set[str] = set()
         self._watched = 0
@@ -85,17 +66,13 @@ class Subscriptions:
         return listen_id in self._filters
 
     def listen(self, listen_id: RequestId, wanted: SubscriptionFilter) -> None:
-        """Open a listen with a filter returned by :func:`honoured`.
-
-        Raises:
-            InternalError: Too many listens or resources (SU-18).
-        """
+        """Open a listen with a filter returned by :func:`honoured`, unless there are too many listens or resources (SU-18)."""
         uris = wanted.resource_subscriptions or []
         if self._limits.max_listens is not None and len(self._filters) >= self._limits.max_listens:
             raise InternalError(f"{len(self._filters):,} subscriptions are open already; end one before opening another")
         self._make_room(len(uris))
         self._filters[listen_id] = wanted
-        for kind in self._kinds(wanted):
+        for kind in _kinds(wanted):
             self._listeners[kind][listen_id] = None
         for uri in uris:
             self._watchers.setdefault(uri, {})[listen_id] = None
@@ -106,7 +83,7 @@ class Subscriptions:
         wanted = self._filters.pop(listen_id, None)
         if wanted is None:
             return False
-        for kind in self._kinds(wanted):
+        for kind in _kinds(wanted):
             del self._listeners[kind][listen_id]
         for uri in wanted.resource_subscriptions or []:
             watchers = self._watchers[uri]
@@ -117,11 +94,7 @@ class Subscriptions:
         return True
 
     def watch(self, uri: str) -> None:
-        """Handle ``resources/subscribe`` of the legacy session (RS-03).
-
-        Raises:
-            InternalError: Too many resources.
-        """
+        """Handle ``resources/subscribe`` of the legacy session, unless there are too many (RS-03)."""
         if uri not in self._session_watches:
             self._make_room(1)
             self._session_watches.add(uri)
@@ -152,15 +125,6 @@ class Subscriptions:
         limit = self._limits.max_watched
         if limit is not None and self._watched + uris > limit:
             raise InternalError(f"{self._watched:,} resources are watched already; the limit is {limit:,}")
-
-    @staticmethod
-    def _kinds(wanted: SubscriptionFilter) -> list[str]:
-        asked = {
-            "tools": wanted.tools_list_changed,
-            "prompts": wanted.prompts_list_changed,
-            "resources": wanted.resources_list_changed,
-        }
-        return [kind for kind, yes in asked.items() if yes]
 
 
 def _with_parents(uri: str) -> Iterator[str]:

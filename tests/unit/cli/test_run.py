@@ -273,7 +273,7 @@ def test_a_file_that_serves_needs_no_name_for_its_server(write, run):
 def test_options_apply_to_a_file_that_serves_itself(write, monkeypatch):
     """The options override the file, which was written for another host."""
     served = []
-    monkeypatch.setattr("twopipes._server.run.run_sockets", lambda server, **options: served.append((server.info.name, options)))
+    monkeypatch.setattr("twopipes._server.serve.run_sockets", lambda server, **options: served.append((server.info.name, options)))
     monkeypatch.setattr(sys, "argv", [])
     path = write(ONE + "server.run(unix='/elsewhere', trace='mine')\n")
     assert main(["run", path, "--tcp", ":9000"]) == 0

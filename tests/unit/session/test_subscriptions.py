@@ -159,7 +159,5 @@ def test_equal_changes_are_one():
     assert {TOOLS, Change("tools"), Change("resource", "a"), Change("resource", "a")} == {TOOLS, Change("resource", "a")}
     assert Change("prompts") != TOOLS
     assert TOOLS != "tools"
-    assert repr(TOOLS) == "<Change tools>"
-    assert repr(Change("resource", "a")) == "<Change resource a>"
     assert TOOLS.method == "notifications/tools/list_changed"
     assert Change("resource", "a").method == "notifications/resources/updated"
