@@ -175,11 +175,6 @@ class Context(Generic[LifespanT]):
         """The request's ``_meta``, trace context included."""
         return self.call.params.meta or {}
 
-    @property
-    def _is_forked(self) -> bool:
-        """Whether this is a copy in a process that was forked from the server."""
-        return self._connection.process.is_forked
-
     # Progress and log messages
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> Awaitable[None]:

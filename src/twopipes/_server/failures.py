@@ -29,7 +29,7 @@ def failure_response(
         The result of a failed ``tool``, or the error for the session to send. ``None`` if the handler is not served any more:
         Python closes a coroutine that was left behind when the server ended, or this is a copy in a forked process.
     """
-    if (isinstance(error, GeneratorExit) and context.cancelled) or context._is_forked:
+    if (isinstance(error, GeneratorExit) and context.cancelled) or context._connection.process.is_forked:
         return None
     match error:
         case CancelledError():

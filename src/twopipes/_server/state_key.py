@@ -7,11 +7,12 @@ when the first question needs it: most servers never ask, and touch no file.
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from twopipes._server.log import logger
 from twopipes._session.state_token import StateSealer
@@ -23,47 +24,27 @@ VARIABLE: Final = "TWOPIPES_STATE_KEY"
 _KEY_BYTES: Final = 32
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
-T = TypeVar("T")
 
 
 def default_sealer(name: str) -> StateSealer:
     """Return the sealer for the server called ``name``, with the key of the environment, or else the user's."""
     given = os.environ.get(VARIABLE)
-    return UserSealer(name) if not given else StateSealer(os.fsencode(given))
+    return StateSealer(os.fsencode(given) if given else functools.partial(_key_for, name))
 
 
-class UserSealer(StateSealer):
-    """Seals and opens states with the user's key, read or made at the first use, or else with a random one.
-
-    Another server of the same user cannot use its states (MR-16).
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._real: StateSealer | None = None
-
-    def seal(self, payload: Any, *, binding: bytes, expires: float) -> str:
-        """As :meth:`StateSealer.seal`."""
-        return self._sealer().seal(payload, binding=binding, expires=expires)
-
-    def open(self, state: str, payload_type: type[T], *, binding: bytes, now: float) -> T:
-        """As :meth:`StateSealer.open`."""
-        return self._sealer().open(state, payload_type, binding=binding, now=now)
-
-    def _sealer(self) -> StateSealer:
-        if self._real is None:
-            try:
-                # The key comes first and has a fixed length, so that different pairs of key and name cannot be equal.
-                self._real = StateSealer(_user_key(key_path()) + self._name.encode("utf-8", "backslashreplace"))
-            except (OSError, RuntimeError) as error:
-                self._real = StateSealer()
-                logger.warning(
-                    "Warning: the key for answers that outlive this process cannot be stored (%s). After a restart, users will be "
-                    "asked again. Set %s to at least 16 secret characters to avoid this",
-                    error,
-                    VARIABLE,
-                )
-        return self._real
+def _key_for(name: str) -> bytes | None:
+    """Return the user's key for one server; another server of the same user cannot use its states (MR-16)."""
+    try:
+        # The key comes first and has a fixed length, so that different pairs of key and name cannot be equal.
+        return _user_key(key_path()) + name.encode("utf-8", "backslashreplace")
+    except (OSError, RuntimeError) as error:
+        logger.warning(
+            "Warning: the key for answers that outlive this process cannot be stored (%s). After a restart, users will be asked "
+            "again. Set %s to at least 16 secret characters to avoid this",
+            error,
+            VARIABLE,
+        )
+        return None
 
 
 def key_path() -> Path:

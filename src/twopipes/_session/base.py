@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, cast
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from twopipes import _jsonrpc as jsonrpc
 from twopipes._codes import INTERNAL_ERROR, PARSE_ERROR
@@ -32,15 +32,12 @@ from twopipes.settings import Limits
 _RESPONSE = 256
 
 
-class BatchReply:
+class BatchReply(Struct, eq=False):
     """The responses to one batch: collected and sent as one array when the last one is ready (JR-13)."""
 
-    __slots__ = ("_missing", "_out", "_responses")
-
-    def __init__(self, missing: int, out: list[bytes]) -> None:
-        self._missing = missing
-        self._responses: list[bytes] = []
-        self._out = out
+    _missing: int
+    _out: list[bytes]
+    _responses: list[bytes] = []
 
     def add(self, line: bytes | None) -> None:
         """Add the response to one member as a line, or ``None`` for a cancelled member, which gets no response."""
@@ -174,8 +171,8 @@ class Session(ABC):
     def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         """Handle a request of this side that ends without a readable response: too late, lost or broken."""
 
-    @abstractmethod
-    def _may_respond(self, rejected: LineRejected) -> bool: ...
+    def _may_respond(self, rejected: LineRejected) -> bool:
+        return True
 
     @abstractmethod
     def _finish(self, call: Call, result: Result) -> Result: ...

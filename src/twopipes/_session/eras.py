@@ -59,9 +59,7 @@ class Move(enum.Enum):
     REFUSE_HANDSHAKE = "refuse: initialize is not supported; name the versions"  # DE-09
 
 
-Offer = tuple[Eras, Phase, Kind]
-
-SERVER_MOVES: dict[Offer, Move] = {
+SERVER_MOVES: dict[tuple[Eras, Phase, Kind], Move] = {
     ("both", Phase.FRESH, Kind.MODERN): Move.SERVE_MODERN,  # VN-07, DE-10
     ("both", Phase.FRESH, Kind.INITIALIZE): Move.OPEN_SESSION,  # DE-11
     ("both", Phase.FRESH, Kind.PING): Move.ANSWER_PING,

@@ -87,7 +87,8 @@ class InputRounds(ABC):
         known: dict[str, Any] = {}
         for key, question in questions.items():
             needed = needed_capability(question)
-            if not _is_declared(needed, call.capabilities) or not self._exists(call.dialect, method_of(question)):
+            exists = call.dialect.modern or call.dialect.asks(method_of(question))
+            if not exists or not _is_declared(needed, call.capabilities):
                 raise CapabilityMissing(needed)
             given = call.answers.get(key)
             if given is not None and given.digest == _digest(question):
@@ -99,9 +100,6 @@ class InputRounds(ABC):
         call.rounds += 1
         self._send_questions(call, questions, known, now)
         return None
-
-    @abstractmethod
-    def _exists(self, dialect: Dialect, method: str) -> bool: ...
 
     @abstractmethod
     def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None: ...
@@ -136,9 +134,6 @@ class LegacyInputRounds(InputRounds):
         self._send = send
         # By call. A list, because a handler may ask several times concurrently.
         self.groups: dict[Call, list[_Group]] = {}
-
-    def _exists(self, dialect: Dialect, method: str) -> bool:
-        return dialect.asks(method)
 
     def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None:
         group = _Group(call, dict(known))
@@ -209,13 +204,6 @@ class _Waiting(Struct, eq=False):
     deadline: float | None
 
 
-class Resumed(Struct, frozen=True):
-    """The result of a retry: ``call`` continues with these questions or, if they are ``None``, starts from the beginning."""
-
-    call: Call
-    questions: Mapping[str, t.InputRequest] | None
-
-
 class ModernInputRounds(InputRounds):
     """Questions in the modern era: they end the request, and the answers arrive with the retry.
 
@@ -242,9 +230,6 @@ class ModernInputRounds(InputRounds):
         # In the order of their deadlines, which is the order in which they asked.
         self.waiting: OrderedDict[str, _Waiting] = OrderedDict()
 
-    def _exists(self, dialect: Dialect, method: str) -> bool:
-        return True
-
     def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None:
         if call.method not in MAY_ASK_BACK:  # MR-01
             raise LocalProtocolError(f"{call.method} must not ask the client for input; only {', '.join(MAY_ASK_BACK)} may")
@@ -268,10 +253,11 @@ class ModernInputRounds(InputRounds):
             if len(self.waiting) > self._policy.max_waiting:
                 self._abandon_first()
 
-    def resume(self, retry: Call, *, now: float) -> Resumed:
+    def resume(self, retry: Call, *, now: float) -> tuple[Call, Mapping[str, t.InputRequest] | None]:
         """Find the handler that waits for a call with a ``requestState`` (MR-14 to MR-16).
 
-        If the retry left out an answer, the question is asked again when the handler continues (MR-12).
+        Return the call that continues and its questions; without questions, the call starts from the beginning. If the retry left
+        out an answer, the question is asked again when the handler continues (MR-12).
         """
         state = self._sealer.open(retry.params.request_state, _CallState, binding=self._binding(retry), now=now + self._unix_offset)
         responses: Mapping[str, Raw] = retry.params.input_responses or {}
@@ -288,10 +274,10 @@ class ModernInputRounds(InputRounds):
         waiting = self.waiting.get(state.dialogue)
         # The state is of an earlier round, and its handler has continued since; start a new handler.
         if waiting is None or waiting.call.rounds != state.rounds:
-            return Resumed(retry, None)
+            return retry, None
         del self.waiting[state.dialogue]
         waiting.call.continue_as(retry)
-        return Resumed(waiting.call, waiting.questions)
+        return waiting.call, waiting.questions
 
     def next_deadline(self) -> float | None:
         """When the first waiting handler is abandoned."""

@@ -27,7 +27,7 @@ from twopipes._session.ledger import Call, SentRequest, is_number
 from twopipes._session.server_gate import ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
-from twopipes._wire import LineRejected, encode_line
+from twopipes._wire import encode_line
 from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, RequestId, TwopipesError
 from twopipes.settings import InputPolicy, Limits
 
@@ -175,7 +175,13 @@ class ServerSession(ServerGate):
             raise LocalProtocolError(f"{call!r} has ended; it cannot be performed any more")
         match call.method:
             case "server/discover":
-                return self._discovery()
+                profile = self.profile
+                return t.DiscoverResult(
+                    supported_versions=profile.supported_versions,
+                    capabilities=profile.capabilities,
+                    instructions=profile.instructions,
+                    ttl_ms=profile.discover_ttl_ms,
+                )
             case "initialize":
                 return self._introduction(call.dialect)
             case "logging/setLevel":
@@ -273,30 +279,20 @@ class ServerSession(ServerGate):
         except McpError as error:
             self.fail(call, error)
 
-    def _discovery(self) -> t.DiscoverResult:
-        profile = self.profile
-        return t.DiscoverResult(
-            supported_versions=profile.supported_versions,
-            capabilities=profile.capabilities,
-            instructions=profile.instructions,
-            ttl_ms=profile.discover_ttl_ms,
-        )
-
     def _resume(self, retry: Call, now: float) -> None:
         """Handle a request with a state: its waiting handler continues, or a new one starts with the known answers."""
         try:
-            resumed = self._rounds.resume(retry, now=now)
+            call, questions = self._rounds.resume(retry, now=now)
         except InvalidParams as error:
             self.fail(retry, error)
             return
-        call = resumed.call
-        if resumed.questions is None:
+        if questions is None:
             self._events.append(events.CallReceived(call))
             return
         self.incoming.finish(retry)
         self.incoming.begin(call)
         try:
-            answers = self._rounds.ask(call, resumed.questions, now=now)
+            answers = self._rounds.ask(call, questions, now=now)
         except TwopipesError as error:
             self.fail(call, error)
             self._abandon(call)
@@ -349,13 +345,10 @@ class ServerSession(ServerGate):
                     outcome = spoken.restore_answer(asked.params.params, outcome)
             except TwopipesError as error:
                 outcome = error
-        self._settled(asked, outcome)
+        self._settled(asked, outcome, now)
 
-    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
-        self._settled(asked, error)
-
-    def _settled(self, asked: SentRequest, outcome: Any) -> None:
-        """Report the end of a server request: a question of a call, or a ping."""
+    def _settled(self, asked: SentRequest, outcome: Any, now: float) -> None:
+        """Report the end of a server request, a question of a call or a ping, with its result or its error."""
         if asked.context is None:
             failed = isinstance(outcome, TwopipesError)
             self._events.append(events.RequestEnded(asked, None if failed else outcome, outcome if failed else None))
@@ -364,8 +357,7 @@ class ServerSession(ServerGate):
         if complete is not None:
             self._events.append(events.InputsAnswered(*complete))
 
-    def _may_respond(self, rejected: LineRejected) -> bool:
-        return True
+    _on_failure = _settled
 
     def _lose_everything(self, now: float) -> None:
         """Abandon the handlers that wait for the client. Those that still work may finish and respond (SD-07)."""

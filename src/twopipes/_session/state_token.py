@@ -7,6 +7,8 @@ encrypted: it contains the client's own answers, which the client knows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -37,18 +39,22 @@ class StateSealer:
     """Seals and opens states with one key.
 
     Args:
-        key: At least 16 secret bytes. Processes with the same key can open each other's states (ST-03). By default a random key is
-            generated, and states are invalid after the process has ended.
+        key: At least 16 secret bytes, or a function that returns them at the first use. Processes with the same key can open each
+            other's states (ST-03). By default, or if the function returns ``None``, a random key is generated, and states are
+            invalid after the process has ended.
     """
 
-    def __init__(self, key: bytes | None = None) -> None:
-        if key is None:
-            from secrets import token_bytes
-
-            key = token_bytes(32)
-        if len(key) < _MIN_KEY_SIZE:
+    def __init__(self, key: bytes | Callable[[], bytes | None] | None = None) -> None:
+        if isinstance(key, bytes) and len(key) < _MIN_KEY_SIZE:
             raise LocalProtocolError(f"a state key needs at least {_MIN_KEY_SIZE} bytes, got {len(key)}")
-        self._key = _digest(key, _VERSION)
+        self._source = key
+
+    @cached_property
+    def _key(self) -> bytes:
+        from secrets import token_bytes
+
+        key = self._source() if callable(self._source) else self._source
+        return _digest(key or token_bytes(32), _VERSION)
 
     def __repr__(self) -> str:
         return "<StateSealer>"  # never the key
