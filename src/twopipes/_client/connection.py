@@ -59,18 +59,12 @@ class ListenTarget(Protocol):
 
 
 class PendingRequest(Struct, eq=False):
-    """A request in progress.
-
-    Attributes:
-        future: The caller waits for it.
-        on_progress: The callback for its progress.
-        asked: The request, once it is sent.
-        broken: The failure of a callback for a question that this request probably led to, in a legacy session.
-    """
+    """A request in progress, and the future that its caller waits for."""
 
     future: asyncio.Future[Any]
     on_progress: OnProgress | None
     asked: SentRequest | None = None
+    # The failure of a callback for a question that this request probably led to, in a legacy session.
     broken: QuestionFailed | None = None
 
     @property

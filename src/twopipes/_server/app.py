@@ -7,13 +7,14 @@ import functools
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never
 
 from twopipes._channels.base import Channel
 from twopipes._channels.fork import in_forked_children
 from twopipes._protocol.revisions import LEGACY, MODERN
-from twopipes._protocol.types import LOGGING_LEVELS, CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
+from twopipes._protocol.types import CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
+from twopipes._server.checks import check_level
 from twopipes._server.connection import ServerConnection
 from twopipes._server.context import Context, LifespanT, Next
 from twopipes._server.forked_child import abandon_loop
@@ -24,7 +25,6 @@ from twopipes._server.registry import Offer
 from twopipes._server.serve import run, serve_sockets, serve_stdio
 from twopipes._server.shutdown import GRACE, Ending, LastResort, finish_in_time
 from twopipes._server.state_key import default_sealer
-from twopipes._server.telemetry import Spans, find_spans
 from twopipes._server.threads import Workers
 from twopipes._session.identity import ServerProfile
 from twopipes._session.server import ServerSession
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
 _REVISIONS = {"both": LEGACY + MODERN, "legacy": LEGACY, "modern": MODERN}
 Middleware = Callable[[Context, Next], Awaitable[Result]]
+Spans = Callable[[Context], AbstractContextManager[Any]]
 
 
 class Server(Offer, Generic[LifespanT]):
@@ -146,8 +147,7 @@ class Server(Offer, Generic[LifespanT]):
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message without a request to every legacy session that wants this level."""
-        if level not in LOGGING_LEVELS:
-            raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
+        check_level(level)
         for connection in list(self._connections):
             connection.run_in_loop(connection.log, None, level, data, logger)
 
@@ -194,7 +194,7 @@ class Server(Offer, Generic[LifespanT]):
 
     @functools.cached_property
     def _spans(self) -> Spans | None:
-        return find_spans()
+        return _find_spans()
 
     @functools.cached_property
     def _methods(self) -> Methods:
@@ -353,3 +353,33 @@ class Server(Offer, Generic[LifespanT]):
         if unknown:
             raise no_such_run_option(unknown)
         run(self, unix=unix, tcp=tcp, trace=trace, redact=redact)
+
+
+def _find_spans() -> Spans | None:
+    """Return a function that opens a span around a request, a child of the span in ``_meta``; ``None`` without OpenTelemetry."""
+    try:
+        from opentelemetry import propagate, trace  # noqa: PLC0415 - only where it is installed
+    except ImportError:
+        return None
+
+    tracer = trace.get_tracer("twopipes")
+
+    def open_span(context: Context) -> AbstractContextManager[Any]:
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            return nullcontext()  # OpenTelemetry is not configured
+        call = context.call
+        target = getattr(call.params, "name", None) or getattr(call.params, "uri", None)
+        # MT-06: a malformed trace context loses the parent span, not the request.
+        carrier = {key: value for key, value in context.meta.items() if isinstance(value, str)}
+        return tracer.start_as_current_span(
+            f"{call.method} {target}" if target else call.method,
+            context=propagate.extract(carrier),
+            kind=trace.SpanKind.SERVER,
+            attributes={
+                "mcp.method.name": call.method,
+                "mcp.protocol.version": call.dialect.revision,
+                "jsonrpc.request.id": str(call.id),
+            },
+        )
+
+    return open_span

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from twopipes._protocol.sampling import conversation_fault
-from twopipes._protocol.types import SamplingMessage
+from twopipes._protocol.types import LOGGING_LEVELS, LoggingLevel, SamplingMessage
 from twopipes._server.log import logger
 from twopipes.errors import LocalProtocolError, Problem
 
@@ -71,6 +71,12 @@ def check_schema(schema: Mapping[str, Any], what: str) -> None:
         Workload(schema, SchemaLimits())
     except SchemaRefused as error:
         raise LocalProtocolError(f"{what} cannot be used: {error}") from None
+
+
+def check_level(level: LoggingLevel) -> None:
+    """Refuse an unknown level, even if no client wants log messages."""
+    if level not in LOGGING_LEVELS:
+        raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:

@@ -31,16 +31,9 @@ _FINAL_WRITE = 0.5
 
 
 class ServerConnection(Connection[ServerSession]):
-    """Serves one channel to its end.
+    """Serves one channel to its end, with at most ``max_running`` handlers at once, not counting those that wait for the client.
 
-    Args:
-        session: The protocol.
-        channel: The byte stream.
-        handler: Handles a request.
-        around_internal: Called around the requests that the session delegates. These do not wait for other handlers.
-        lifespan: The value of the server's lifespan, for the handlers.
-        max_running: How many handlers may run at once. Handlers that wait for the client do not count.
-        debug: Whether the client gets the text of unexpected exceptions.
+    ``around_internal`` is called around the requests that the session delegates; these do not wait for other handlers.
     """
 
     def __init__(

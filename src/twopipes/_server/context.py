@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 from msgspec import Struct
 
 from twopipes._protocol.types import (
-    LOGGING_LEVELS,
     ClientCapabilities,
     CreateMessageParams,
     CreateMessageRequest,
@@ -31,7 +30,7 @@ from twopipes._protocol.types import (
     Tool,
     ToolChoice,
 )
-from twopipes._server.checks import check_conversation
+from twopipes._server.checks import check_conversation, check_level
 from twopipes._server.forms import AcceptedForm, CancelledForm, DeclinedForm
 from twopipes._server.hints import no_such_member
 from twopipes._session.ledger import Call
@@ -194,8 +193,7 @@ class Context(Generic[LifespanT]):
             data: Anything that can be written as JSON.
             logger: The name of the logger.
         """
-        if level not in LOGGING_LEVELS:  # checked here, so that a wrong level fails even if no client wants log messages
-            raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
+        check_level(level)
         return self._send(self._connection.log, level, data, logger)
 
     def _send(self, send: Callable[..., bool], *arguments: Any) -> Awaitable[None]:

@@ -24,33 +24,19 @@ _LIMITS: tuple[Limit, ...] = ("idle", "total")
 
 
 class SentRequest(Struct, eq=False):
-    """A request that this side sent and that is, or was, waiting for its response.
+    """A request that this side sent and that is, or was, waiting for its response. A retry starts from it."""
 
-    Attributes:
-        id: Its id, which is also its progress token: unique among the open requests (PR-01).
-        method: Its method.
-        params: Its params before they were adapted to the revision; a retry starts from them.
-        sent_at: When it was sent.
-        idle: Seconds without progress before it expires. ``None`` for no limit.
-        total: Seconds before it expires in any case (TO-03). ``None`` for no limit.
-        cancellable: Whether the peer is notified when it is given up. Never for ``initialize`` (LC-12).
-        context: For the caller; not used here.
-        log_level: The lowest level of log messages requested with it; a retry requests the same.
-        extra_meta: Additional keys of ``_meta``; a retry sends them again.
-        round: How often the peer asked for input before this attempt.
-    """
-
-    id: RequestId
+    id: RequestId  # also its progress token: unique among the open requests (PR-01)
     method: str
-    params: Any
+    params: Any  # before they were adapted to the revision
     sent_at: float
-    idle: float | None
-    total: float | None
-    cancellable: bool = True
-    context: Any = None
+    idle: float | None  # seconds without progress before it expires
+    total: float | None  # seconds before it expires in any case (TO-03)
+    cancellable: bool = True  # whether the peer is notified when it is given up; never for initialize (LC-12)
+    context: Any = None  # for the caller
     log_level: LoggingLevel | None = None
     extra_meta: Mapping[str, Any] | None = None
-    round: int = 0
+    round: int = 0  # how often the peer asked for input before this attempt
 
     def __repr__(self) -> str:
         return f"<SentRequest {self.method} id={self.id!r}>"
