@@ -146,7 +146,7 @@ class Server(Offer, Generic[LifespanT]):
         self._announce(Change("resource", uri))
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message without a request to every legacy session that wants this level."""
+        """Send a log message without a request to every legacy session that requested this level."""
         check_level(level)
         for connection in list(self._connections):
             connection.run_in_loop(connection.log, None, level, data, logger)

@@ -74,7 +74,7 @@ def check_schema(schema: Mapping[str, Any], what: str) -> None:
 
 
 def check_level(level: LoggingLevel) -> None:
-    """Refuse an unknown level, even if no client wants log messages."""
+    """Refuse an unknown level, even if no client requested log messages."""
     if level not in LOGGING_LEVELS:
         raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
 

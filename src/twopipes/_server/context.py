@@ -120,7 +120,7 @@ class _Sent:
 class Context(Generic[LifespanT]):
     """One request, as its handler sees it. A handler gets it through an annotated parameter: ``ctx: Context``.
 
-    ``Context[App]`` is the same, and tells type checkers that ``ctx.lifespan`` is an ``App``.
+    ``Context[App]`` is the same, and declares to type checkers that ``ctx.lifespan`` is an ``App``.
 
     Attributes:
         call: The request.
@@ -186,7 +186,7 @@ class Context(Generic[LifespanT]):
         return self._send(self._connection.report_progress, done, total, message)
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> Awaitable[None]:
-        """Send the client a log message, if the client wants this level. Await it as :meth:`progress`.
+        """Send the client a log message, if the client requested this level. Await it as :meth:`progress`.
 
         Args:
             level: One of the levels of the protocol, such as ``"info"``.

@@ -85,7 +85,7 @@ SERVER_MOVES: dict[tuple[Eras, Phase, Kind], Move] = {
     ("legacy", Phase.OPEN, Kind.INITIALIZE): Move.REFUSE_SECOND,
     ("legacy", Phase.OPEN, Kind.PING): Move.ANSWER_PING,
     ("legacy", Phase.OPEN, Kind.PLAIN): Move.SERVE_LEGACY,
-    # A modern server never leaves FRESH.
+    # A modern server stays in FRESH.
     ("modern", Phase.FRESH, Kind.MODERN): Move.SERVE_MODERN,
     ("modern", Phase.FRESH, Kind.INITIALIZE): Move.REFUSE_HANDSHAKE,
     ("modern", Phase.FRESH, Kind.PING): Move.REFUSE_BARE,  # PI-04

@@ -154,7 +154,7 @@ class Call(Struct, eq=False):
         dialect: The revision of the request and its response.
         capabilities: What the client declared for this request (ST-01): in the handshake, or in the request itself.
         client_info: The client's name and version, for logs only (VN-14).
-        log_level: The lowest level of log messages that the request wants; ``None`` for none (LG-05).
+        log_level: The lowest level of log messages that the request asks for; ``None`` for no messages (LG-05).
         progress_token: The token for progress notifications; ``None`` if none are wanted (PR-02).
         batch: The batch it is part of, if any.
         answers: The client's answers to the questions of this call so far; see :mod:`twopipes._session.input_rounds`.
