@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from msgspec import ValidationError, convert
-
 from twopipes._jsonrpc import ErrorResponse, Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
@@ -14,7 +12,7 @@ from twopipes._protocol.revisions import META_SERVER_INFO, is_modern
 from twopipes._session.base import Session
 from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Eras, Reply, versions_offered
 from twopipes._session.events import ClientOpened, OpeningEnded
-from twopipes._session.identity import ClientProfile
+from twopipes._session.identity import ClientProfile, info_in
 from twopipes._session.ledger import SentRequest
 from twopipes._wire import encode_line
 from twopipes.errors import CapabilityMissing, LocalProtocolError, McpError, OpeningFailed, RemoteProtocolError, UnsupportedRevision
@@ -144,7 +142,7 @@ class ClientOpening(Session):
             return
         self._speak(version)
         self._move(Reply.DISCOVERED, "", now)
-        self._opened(result.capabilities, _server_info(result), result.instructions)
+        self._opened(result.capabilities, info_in(result.meta, META_SERVER_INFO), result.instructions)
 
     def _on_initialized(self, result: t.InitializeResult, now: float) -> None:
         version = result.protocol_version
@@ -181,13 +179,6 @@ class ClientOpening(Session):
             self._opening = None
             error = OpeningFailed(why, offered=self._offered)
             self._events.append(OpeningEnded(error, respawn=phase is ClientPhase.RESPAWN))
-
-
-def _server_info(result: t.Result) -> t.Implementation | None:
-    try:
-        return convert((result.meta or {}).get(META_SERVER_INFO), t.Implementation | None)
-    except ValidationError:
-        return None
 
 
 def _supported(error: McpError) -> Sequence[str]:

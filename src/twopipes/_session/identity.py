@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from twopipes._protocol.meta_keys import is_extension_name
 from twopipes._protocol.revisions import ALL, MODERN
@@ -15,17 +15,37 @@ from twopipes._session.eras import Eras, eras_of
 from twopipes.errors import LocalProtocolError
 
 
-def _check(revisions: Sequence[str], capabilities: ServerCapabilities | ClientCapabilities) -> None:
-    """Report an invalid profile when it is created, not when the first peer connects."""
-    unknown = [revision for revision in revisions if revision not in ALL]
-    if unknown or not revisions:
-        raise LocalProtocolError(f"revisions must be some of {', '.join(ALL)}; got {', '.join(unknown) or 'none'}")
-    for name in capabilities.extensions or ():
-        if not is_extension_name(name):
-            raise LocalProtocolError(f"{name!r} is not a valid extension name: it needs a prefix, as in com.example/name (CP-07)")
+def info_in(meta: Mapping[str, Any] | None, key: str) -> Implementation | None:
+    """Return the identity of a peer, which is for logs only, or ``None`` if it is absent or malformed (VN-03, VN-14)."""
+    try:
+        return convert((meta or {}).get(key), Implementation | None)
+    except ValidationError:
+        return None
 
 
-class ServerProfile(Struct, frozen=True, kw_only=True, dict=True):
+class _Profile(Struct, frozen=True, kw_only=True, dict=True):
+    info: Implementation
+    capabilities: ServerCapabilities | ClientCapabilities
+    revisions: Sequence[str] = ALL
+
+    def __post_init__(self) -> None:
+        """Report an invalid profile when it is created, not when the first peer connects."""
+        unknown = [revision for revision in self.revisions if revision not in ALL]
+        if unknown or not self.revisions:
+            raise LocalProtocolError(f"revisions must be some of {', '.join(ALL)}; got {', '.join(unknown) or 'none'}")
+        for name in self.capabilities.extensions or ():
+            if not is_extension_name(name):
+                raise LocalProtocolError(
+                    f"{name!r} is not a valid extension name: it needs a prefix, as in com.example/name (CP-07)"
+                )
+
+    @property
+    def eras(self) -> Eras:
+        """The eras of the revisions."""
+        return eras_of(self.revisions)
+
+
+class ServerProfile(_Profile, frozen=True, kw_only=True):
     """The profile of a server.
 
     Raises:
@@ -42,22 +62,12 @@ class ServerProfile(Struct, frozen=True, kw_only=True, dict=True):
         cancel_ended_listens: Whether a listen that the server ends gets a ``notifications/cancelled`` before its result (CON-01).
     """
 
-    info: Implementation
     capabilities: ServerCapabilities = ServerCapabilities()
     instructions: str | None = None
-    revisions: Sequence[str] = ALL
     ttl_ms: int = 0
     discover_ttl_ms: int | None = None
     cache_scope: Literal["public", "private"] = "private"
     cancel_ended_listens: bool = True
-
-    def __post_init__(self) -> None:
-        _check(self.revisions, self.capabilities)
-
-    @property
-    def eras(self) -> Eras:
-        """The eras of the revisions."""
-        return eras_of(self.revisions)
 
     @cached_property
     def short_info(self) -> Implementation:
@@ -73,7 +83,7 @@ class ServerProfile(Struct, frozen=True, kw_only=True, dict=True):
         return sorted(self.revisions, reverse=True)
 
 
-class ClientProfile(Struct, frozen=True, kw_only=True):
+class ClientProfile(_Profile, frozen=True, kw_only=True):
     """The profile of a client.
 
     Raises:
@@ -85,17 +95,7 @@ class ClientProfile(Struct, frozen=True, kw_only=True):
         revisions: The supported revisions. With both eras it probes; with one it does not fall back to the other.
     """
 
-    info: Implementation
     capabilities: ClientCapabilities = ClientCapabilities()
-    revisions: Sequence[str] = ALL
-
-    def __post_init__(self) -> None:
-        _check(self.revisions, self.capabilities)
-
-    @property
-    def eras(self) -> Eras:
-        """The eras of the revisions."""
-        return eras_of(self.revisions)
 
     @property
     def newest_legacy(self) -> str:

@@ -25,7 +25,7 @@ from twopipes._protocol.revisions import (
 from twopipes._session.base import BatchReply, Session
 from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
 from twopipes._session.events import ServerOpened
-from twopipes._session.identity import ServerProfile
+from twopipes._session.identity import ServerProfile, info_in
 from twopipes._session.ledger import Call, progress_token
 from twopipes._wire import encode_line
 from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, RequestId, UnsupportedRevision
@@ -169,7 +169,7 @@ class ServerGate(Session):
             arrival.params,
             spoken,
             capabilities,
-            _client_info(meta),
+            info_in(meta, META_CLIENT_INFO),
             cast("t.LoggingLevel | None", level),
             progress_token(meta),
         )
@@ -240,10 +240,3 @@ class ServerGate(Session):
         self.outbox += self._held.values()
         self._held.clear()
         self._events.append(ServerOpened(self.session_dialect.revision, self._client_info, self._client_capabilities))
-
-
-def _client_info(meta: Mapping[str, Any]) -> t.Implementation | None:
-    try:
-        return convert(meta.get(META_CLIENT_INFO), t.Implementation | None)
-    except ValidationError:
-        return None  # VN-03, VN-14: for logs only
