@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class RegistryEntry(Protocol):
     """An entry with a place in the author's code."""
 
-    place: str
+    @property
+    def place(self) -> str:
+        """The file and line."""
 
 
 E = TypeVar("E", bound=RegistryEntry)

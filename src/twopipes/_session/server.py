@@ -345,9 +345,12 @@ class ServerSession(ServerGate):
                     outcome = spoken.restore_answer(asked.params.params, outcome)
             except TwopipesError as error:
                 outcome = error
-        self._settled(asked, outcome, now)
+        self._settled(asked, outcome)
 
-    def _settled(self, asked: SentRequest, outcome: Any, now: float) -> None:
+    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
+        self._settled(asked, error)
+
+    def _settled(self, asked: SentRequest, outcome: Any) -> None:
         """Report the end of a server request, a question of a call or a ping, with its result or its error."""
         if asked.context is None:
             failed = isinstance(outcome, TwopipesError)
@@ -356,8 +359,6 @@ class ServerSession(ServerGate):
         complete = self._requests.answered(asked, outcome)
         if complete is not None:
             self._events.append(events.InputsAnswered(*complete))
-
-    _on_failure = _settled
 
     def _lose_everything(self, now: float) -> None:
         """Abandon the handlers that wait for the client. Those that still work may finish and respond (SD-07)."""
