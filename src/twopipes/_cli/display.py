@@ -14,21 +14,7 @@ from msgspec import json as msgspec_json
 
 from twopipes._cli.arguments import describe, properties_of, resolved
 from twopipes._client.results import CallResult
-from twopipes._protocol.types import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    Prompt,
-    PromptMessage,
-    ReadResourceResult,
-    Resource,
-    ResourceContents,
-    ResourceLink,
-    ResourceTemplate,
-    TextContent,
-    Tool,
-)
+from twopipes._protocol import types as protocol
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
@@ -90,26 +76,26 @@ class ResultPrinter:
 
     def result(self, result: CallResult) -> None:
         """Print the result of a tool."""
-        texts = [block.text for block in result.content if isinstance(block, TextContent)]
+        texts = [block.text for block in result.content if isinstance(block, protocol.TextContent)]
         # TL-13: servers repeat the structured value as text for older clients. Print only one of them.
         repeats = result.has_structured and len(texts) == 1 and _means(texts[0], result.structured)
         wraps = result.has_structured and _is_wrapped(result.structured, texts)
         for block in result.content:
-            if not (repeats and isinstance(block, TextContent)):
+            if not (repeats and isinstance(block, protocol.TextContent)):
                 self.block(block)
         if result.has_structured and not wraps:
             self.json(result.structured)
         if not result.content and not result.has_structured:
             self._print_dim("(empty)")
 
-    def contents(self, contents: Sequence[ResourceContents]) -> None:
+    def contents(self, contents: Sequence[protocol.ResourceContents]) -> None:
         """Print the contents of a resource."""
         for each in contents:
             if len(contents) > 1 and self.terminal.is_terminal:
                 self._print_dim(f"{each.uri}{f' ({each.mime_type})' if each.mime_type else ''}")
             self._resource(each)
 
-    def messages(self, messages: Sequence[PromptMessage]) -> None:
+    def messages(self, messages: Sequence[protocol.PromptMessage]) -> None:
         """Print the messages of a prompt."""
         for number, message in enumerate(messages):
             if number:
@@ -117,17 +103,17 @@ class ResultPrinter:
             self.terminal.say((f"{message.role}:", _HEADING))
             self.block(message.content)
 
-    def block(self, block: ContentBlock) -> None:
+    def block(self, block: protocol.ContentBlock) -> None:
         """Print one content block."""
         match block:
-            case TextContent():
+            case protocol.TextContent():
                 self.text(block.text)
-            case ImageContent() | AudioContent():
+            case protocol.ImageContent() | protocol.AudioContent():
                 self._bytes(block.type, block.data, block.mime_type)
-            case ResourceLink():
+            case protocol.ResourceLink():
                 details = ", ".join(filter(None, [block.title or block.name, block.mime_type, block.description]))
                 self._print_dim(f"[link] {block.uri} ({details})")
-            case EmbeddedResource():
+            case protocol.EmbeddedResource():
                 self._print_dim(f"[resource] {block.resource.uri}")
                 self._resource(block.resource)
             case _:
@@ -154,7 +140,7 @@ class ResultPrinter:
         for line in text.split("\n"):
             self.terminal.rich.json(visible(line))
 
-    def _resource(self, contents: ResourceContents) -> None:
+    def _resource(self, contents: protocol.ResourceContents) -> None:
         if contents.text is not None:
             self.text(contents.text)
         else:
@@ -177,22 +163,22 @@ class ResultPrinter:
 
     # Lists
 
-    def tools(self, tools: Sequence[Tool]) -> None:
+    def tools(self, tools: Sequence[protocol.Tool]) -> None:
         """Print a table of tools."""
         rows = [[each.name, argument_summary(each.input_schema), _about(each, each.display_name)] for each in tools]
         self._table("Tools", ["tool", "arguments", "description"], rows)
 
-    def resources(self, resources: Sequence[Resource]) -> None:
+    def resources(self, resources: Sequence[protocol.Resource]) -> None:
         """Print a table of resources."""
         rows = [[each.uri, each.mime_type or "", _size(each.size), _about(each, each.name)] for each in resources]
         self._table("Resources", ["resource", "type", "size", "description"], rows)
 
-    def templates(self, templates: Sequence[ResourceTemplate]) -> None:
+    def templates(self, templates: Sequence[protocol.ResourceTemplate]) -> None:
         """Print a table of resource templates."""
         rows = [[each.uri_template, each.mime_type or "", _about(each, each.name)] for each in templates]
         self._table("Resource templates", ["template", "type", "description"], rows)
 
-    def prompts(self, prompts: Sequence[Prompt]) -> None:
+    def prompts(self, prompts: Sequence[protocol.Prompt]) -> None:
         """Print a table of prompts."""
         rows = []
         for each in prompts:
@@ -200,7 +186,7 @@ class ResultPrinter:
             rows.append([each.name, ", ".join(arguments), _about(each, "")])
         self._table("Prompts", ["prompt", "arguments", "description"], rows)
 
-    def tool(self, tool: Tool) -> None:
+    def tool(self, tool: protocol.Tool) -> None:
         """Print the details of a tool."""
         labels = [label for name, label in _HINTS.items() if getattr(tool.annotations, f"{name}_hint", None)]
         self._title(tool.name, tool.display_name, tool.description, labels)
@@ -217,7 +203,7 @@ class ResultPrinter:
             self.terminal.say("returns ", visible(describe(tool.output_schema, tool.output_schema)))
         self.terminal.say()
 
-    def prompt(self, prompt: Prompt) -> None:
+    def prompt(self, prompt: protocol.Prompt) -> None:
         """Print the details of a prompt."""
         self._title(prompt.name, prompt.title or prompt.name, prompt.description, [])
         rows = [
@@ -242,10 +228,11 @@ class ResultPrinter:
             self.terminal.say()
 
 
-def bytes_of(contents: Sequence[ResourceContents]) -> bytes:
+def bytes_of(contents: Sequence[protocol.ResourceContents]) -> bytes:
     """Return the contents of a resource as bytes."""
     return b"".join(
-        each.text.encode("utf-8", "replace") if each.text is not None else ReadResourceResult([each]).data for each in contents
+        each.text.encode("utf-8", "replace") if each.text is not None else protocol.ReadResourceResult([each]).data
+        for each in contents
     )
 
 
@@ -263,7 +250,7 @@ def first_line(text: str) -> str:
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
-def _about(item: Tool | Resource | ResourceTemplate | Prompt, name: str) -> str:
+def _about(item: protocol.Tool | protocol.Resource | protocol.ResourceTemplate | protocol.Prompt, name: str) -> str:
     return first_line(item.description or item.title or name)
 
 

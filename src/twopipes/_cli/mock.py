@@ -40,9 +40,6 @@ examples:
 
 {exit_code_help("mock")}"""
 
-_CHUNK = 64 * 1024
-_BOM = b"\xef\xbb\xbf"
-
 
 def mock(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
@@ -83,20 +80,9 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def _lines() -> Iterator[bytes]:
     """Yield the lines of standard input. The last one may lack its newline (FR-15)."""
-    partial: list[bytes] = []
-    is_first = True
-    while data := os.read(0, _CHUNK):
-        if is_first:
-            is_first = False
-            data = data.removeprefix(_BOM)
-        *whole, rest = data.split(b"\n")
-        for line in whole:
-            yield b"".join([*partial, line])
-            partial.clear()
-        if rest:
-            partial.append(rest)
-    if partial:
-        yield b"".join(partial)
+    with open(0, "rb", buffering=64 * 1024, closefd=False) as stream:
+        for number, line in enumerate(stream):
+            yield (line if number else line.removeprefix(b"\xef\xbb\xbf")).removesuffix(b"\n")
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -12,17 +12,9 @@ from msgspec import Struct, structs
 
 from twopipes._process.command import ServerCommand
 from twopipes._process.environment import environment_of
+from twopipes._protocol import types as protocol
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, META_SERVER_INFO, MODERN, is_modern
-from twopipes._protocol.types import (
-    ClientCapabilities,
-    DiscoverResult,
-    EmptyParams,
-    Implementation,
-    InitializeParams,
-    InitializeResult,
-    ServerCapabilities,
-)
 from twopipes._tools.doctor.clues import missing_variable
 from twopipes._tools.doctor.display import TerminalReport
 from twopipes._tools.doctor.listing import missing_members, request_lists
@@ -31,7 +23,6 @@ from twopipes._tools.doctor.observations import (
     Listed,
     Observations,
     Outcome,
-    Process,
     Purpose,
     Reply,
     Resolution,
@@ -45,7 +36,7 @@ from twopipes._tools.doctor.stray_lines import source_of, with_assembled
 from twopipes._version import __version__
 from twopipes.errors import McpError, RemoteProtocolError, StartFailed, UnsupportedRevision
 
-_DOCTOR = Implementation("twopipes-doctor", __version__)
+_DOCTOR = protocol.Implementation("twopipes-doctor", __version__)
 # Lines of stderr to keep.
 _STDERR_LINES = 100
 _MAX_LOCATED = 30
@@ -72,7 +63,7 @@ class _Opening(NamedTuple):
     reply: Reply
     chosen: tuple[str, ...] = ()
     name: str | None = None
-    capabilities: ServerCapabilities | None = None
+    capabilities: protocol.ServerCapabilities | None = None
 
 
 class Examination:
@@ -197,7 +188,6 @@ class Examination:
     ) -> Attempt:
         server = ServerProcess(command, deadline=self._deadline)
         listed: Listed | None = None
-        processes: tuple[Process, ...] = ()
         try:
             async with server:
                 response = await self._open(server, purpose, revision)
@@ -250,9 +240,11 @@ class Examination:
         spoken = dialect(revision)
         seconds = self._response_timeout
         if is_modern(revision):
-            meta = dict(spoken.client_meta(_DOCTOR, ClientCapabilities()))
-            return await server.request("server/discover", EmptyParams(meta=meta), seconds=seconds)
-        params = spoken.fit(InitializeParams(protocol_version=revision, capabilities=ClientCapabilities(), client_info=_DOCTOR))
+            meta = dict(spoken.client_meta(_DOCTOR, protocol.ClientCapabilities()))
+            return await server.request("server/discover", protocol.EmptyParams(meta=meta), seconds=seconds)
+        params = spoken.fit(
+            protocol.InitializeParams(protocol_version=revision, capabilities=protocol.ClientCapabilities(), client_info=_DOCTOR)
+        )
         return await server.request("initialize", params, seconds=seconds, framed=purpose == "content-length")
 
     async def _use_like_a_host(
@@ -297,13 +289,13 @@ def _interpret_opening(response: ReceivedResponse | None, revision: str, *, gone
         result = dialect(revision).read_result(method, response.result)
     except RemoteProtocolError as error:
         return _Opening("unusable", structs.replace(reply, usable=False, message=error.what))
-    if isinstance(result, DiscoverResult):
+    if isinstance(result, protocol.DiscoverResult):
         reply = structs.replace(reply, missing=missing_members(dialect(revision), response.result))
         chosen = tuple(result.supported_versions)
         agreed = any(version in MODERN for version in chosen)
         name = _name((result.meta or {}).get(META_SERVER_INFO))
         return _Opening("agreed" if agreed else "refused", reply, chosen, name, result.capabilities if agreed else None)
-    if isinstance(result, InitializeResult):
+    if isinstance(result, protocol.InitializeResult):
         version = result.protocol_version
         if version not in LEGACY:
             return _Opening("strange revision", reply, (version,))
@@ -320,7 +312,7 @@ def _named_versions(error: McpError) -> tuple[str, ...]:
 
 def _name(info: Any) -> str | None:
     try:
-        found = msgspec.convert(info, Implementation) if isinstance(info, dict) else info
+        found = msgspec.convert(info, protocol.Implementation) if isinstance(info, dict) else info
     except msgspec.ValidationError:
         return None
     return None if found is None else f"{found.name} {found.version}".strip()
