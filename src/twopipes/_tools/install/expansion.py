@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 # An unset variable with the default "$". Hosts do not expand the result again.
@@ -11,12 +11,11 @@ _A_DOLLAR = "${TWOPIPES_DOLLAR:-$}"
 
 
 class Expansion(NamedTuple):
-    """How a host expands references to variables."""
+    """How a host expands references to variables, and what to write for a dollar sign; ``None`` if it cannot be escaped."""
 
-    reference: re.Pattern[str]  # matches a reference
-    # Escapes a word of the command, so that the server gets it unchanged; `None` if that is impossible.
-    in_words: Callable[[str], str] | None = None
-    in_values: Callable[[str], str] | None = None  # the same for the value of a variable
+    reference: re.Pattern[str]
+    in_words: str | None = None  # of the command
+    in_values: str | None = None  # of variables
 
 
 class Literal(NamedTuple):
@@ -27,20 +26,12 @@ class Literal(NamedTuple):
     notes: list[str]
 
 
-def _escape_dollar(text: str) -> str:
-    return text.replace("$", _A_DOLLAR)
-
-
-def _escape_dollar_twice(text: str) -> str:
-    return text.replace("$", "\\" + _A_DOLLAR)
-
-
 # ${NAME} and ${NAME:-default}.
-BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _escape_dollar, _escape_dollar)
+BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _A_DOLLAR, _A_DOLLAR)
 # $NAME as well.
-DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _escape_dollar, _escape_dollar)
+DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _A_DOLLAR, _A_DOLLAR)
 # The same; dotenv-expand then expands variables again, where a backslash escapes a dollar sign.
-DOLLAR_TWICE = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _escape_dollar, _escape_dollar_twice)
+DOLLAR_TWICE = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _A_DOLLAR, "\\" + _A_DOLLAR)
 # There are no defaults, so a dollar sign cannot be escaped.
 DOLLAR_WITHOUT_DEFAULT = Expansion(DOLLAR.reference)
 # ${env:NAME}, ${workspaceFolder}, ...
@@ -54,22 +45,20 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
     if expansion is None:
         return result
 
-    def write(text: str, what: str, escape: Callable[[str], str] | None) -> str:
+    def write(text: str, what: str, dollar: str | None) -> str:
         if expansion.reference.search(text) is None:
             return text
         if as_is:
-            result.notes.append(f"{host} expands variables in {what}; leave out --as-is to prevent that")
-        elif escape is None:
-            result.notes.append(
+            note = f"{host} expands variables in {what}; leave out --as-is to prevent that"
+        elif dollar is None:
+            note = (
                 f"{host} expands variables in {what}, and that cannot be prevented;"
                 " pass this text to the server in another way, such as a file"
             )
         else:
-            result.notes.append(
-                f"{what} is escaped, so that {host} does not expand variables in it;"
-                f" to pass a variable of {host} on, use --env NAME"
-            )
-            return escape(text)
+            text = text.replace("$", dollar)
+            note = f"{what} is escaped, so that {host} does not expand variables in it; to pass a variable of {host} on, use --env NAME"
+        result.notes.append(note)
         return text
 
     result.words[:] = [write(word, f"the argument {word!r}", expansion.in_words) for word in words]
