@@ -78,11 +78,7 @@ def write_file(file: HostFile, text: str, *, shared: bool = False) -> Path | Non
 
 
 def _check_unchanged(file: HostFile) -> None:
-    try:
-        now = file.path.read_bytes()
-    except FileNotFoundError:
-        now = None
-    if now != file.data:
+    if read_file(file.path).data != file.data:
         raise Refused(f"{file.path} changed while it was being edited; quit the host and try again. Nothing was changed")
 
 

@@ -57,7 +57,8 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
             )
         else:
             text = text.replace("$", dollar)
-            note = f"{what} is escaped, so that {host} does not expand variables in it; to pass a variable of {host} on, use --env NAME"
+            note = f"{what} is escaped, so that {host} does not expand variables in it;"
+            note += f" to pass a variable of {host} on, use --env NAME"
         result.notes.append(note)
         return text
 
