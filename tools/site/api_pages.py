@@ -31,7 +31,6 @@ TITLES = {
 FIRST = ["Server", "Context", "ToolResult", "Image", "Audio", "connect", "Client", "CallResult", "Subscription", "TwopipesError"]
 # Methods that other modules of the package call, and users do not.
 INTERNAL = {
-    "Client": ["lost", "notified", "reopened"],
     "Subscription": ["acknowledged", "attach", "changed", "detach", "ended", "fail", "notified"],
 }
 
