@@ -21,7 +21,7 @@ RULES = (
         basis="inference",
         title="A ping is answered at any time: before the handshake is complete, and during a long call",
         lenient=(
-            "The text permits pings before the handshake is complete, and wants a prompt response; it does not speak of long calls"
+            "The text permits pings before the handshake is complete, and requires a prompt response; it does not name long calls"
         ),
         partly_server="If no slow tool may be called, only a ping before the handshake is complete is tried",
         fix="Read and respond at all times: before the session is open, while a tool runs, and while you wait for a response.",

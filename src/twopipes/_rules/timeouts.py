@@ -35,6 +35,6 @@ RULES = (
         title="A subscription may stay silent; only the wait for its acknowledgement is bounded",
         since="2026-07-28",
         untestable="A client that ends a subscription does not say whether it has timed out or lost interest",
-        lenient="The text wants a timeout for all requests, and listens that stay open",
+        lenient="The text requires a timeout for all requests, and listens that stay open",
     ),
 )

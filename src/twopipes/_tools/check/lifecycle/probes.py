@@ -161,11 +161,7 @@ async def judge_an_early_request(case: Case, conversation: LiveConversation, rul
 
 
 def listing(case: Case) -> str:
-    """Return a list method that the server declares, and that had a result when it was explored.
-
-    Raises:
-        Skip: There is none.
-    """
+    """Return a list method that the server declares and that works; skip the probe if there is none."""
     found = _declared_lists(case)
     working = next((method for method in found if method not in case.features.failed), None)
     return working or case.give_up(f"the server lists nothing: {case.features.failed[found[0]]}")

@@ -53,8 +53,7 @@ async def agrees_to_the_requested_version(fake: FakeServer) -> None:
         return
     continued = await fake.until(lambda: _continuation(fake, handshake), fake.timeouts.client)
     await fake.client_exited()
-    why = f"the client requested {version!r}, the server agreed, and the client did not continue"
-    fake.expect("LC-07", continued, why, about=handshake)
+    fake.expect("LC-07", continued, f"the client requested {version!r}, got it, and did not continue", about=handshake)
 
 
 def _continuation(fake: FakeServer, handshake: ClientMessage) -> ClientMessage | None:
@@ -118,5 +117,4 @@ async def rejects_the_handshake(fake: FakeServer) -> None:
     await fake.exited_after("initialize")
     if fake.exit is None:
         fake.give_up("the client did not exit by itself, so the check cannot tell how it would have")
-    why = f"the server rejected the handshake, and the client exited with {fake.exit.describe()}"
-    fake.expect("LC-13", fake.exit.signal is None, why)
+    fake.expect("LC-13", fake.exit.signal is None, f"after a rejected handshake, the client exited with {fake.exit.describe()}")

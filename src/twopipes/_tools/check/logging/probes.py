@@ -28,7 +28,7 @@ _SECRET_LENGTH = 8
 async def log_messages_are_declared_and_complete(case: Case) -> None:
     """A tool that logs is called with the lowest level."""
     _, logs = await _logging_call(case)
-    why = f"a tool sent {len(logs)} log messages, and the server does not declare logging"
+    why = f"a tool sent {len(logs)} log messages without declared logging"
     case.expect("LG-01", case.features.has("logging"), why, about=logs[0])
     for line in logs:
         fault = _fault(line.params)
@@ -144,11 +144,7 @@ async def _set_lowest_level(case: Case) -> None:
 
 
 async def _logging_call(case: Case) -> tuple[SafeCall, list[ReceivedLine]]:
-    """Return a tool that logs, and its messages at the lowest level.
-
-    Raises:
-        Skip: There is none.
-    """
+    """Return a tool that logs, and its messages at the lowest level; skip the probe if there is none."""
     await _set_lowest_level(case)
     for call in _calls(case):
         logs, _ = await _logged(case.conversation, call, "debug")

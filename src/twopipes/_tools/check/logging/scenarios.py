@@ -9,5 +9,4 @@ from twopipes._tools.check.fake_server import FakeServer, scenario
 async def declares_logging(fake: FakeServer) -> None:
     """A modern server declares logging, but a client may not set a level for the session."""
     await fake.exited_after(lambda message: message.is_request and message.is_modern and message.method != "server/discover")
-    why = "the client sent logging/setLevel, which modern revisions do not have"
-    fake.forbid("LG-09", fake.first("logging/setLevel"), why)
+    fake.forbid("LG-09", fake.first("logging/setLevel"), "the client sent logging/setLevel, which modern revisions do not have")

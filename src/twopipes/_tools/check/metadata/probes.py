@@ -41,13 +41,11 @@ async def _request_everything(case: Case) -> None:
 async def reserved_keys_without_a_meaning_are_ignored(case: Case) -> None:
     """A request with a reserved key that has no meaning yet is served."""
     response = await case.conversation.try_request(case.harmless, meta=FUTURE)
-    why = f"a request with a reserved key without a meaning in its _meta got {response.summary}"
-    case.expect("MT-04", response.is_result, why, about=response)
+    case.expect("MT-04", response.is_result, f"a request with an undefined reserved key got {response.summary}", about=response)
 
 
 @probe("MT-06")
 async def unreadable_metadata_is_ignored(case: Case) -> None:
     """A request with invalid trace context and unknown keys is served."""
     response = await case.conversation.try_request(case.harmless, meta=JUNK)
-    why = f"a request with invalid trace context in its _meta got {response.summary}"
-    case.expect("MT-06", response.is_result, why, about=response)
+    case.expect("MT-06", response.is_result, f"a request with invalid trace context got {response.summary}", about=response)

@@ -45,27 +45,19 @@ def _meta_of(part: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
 
 
 def judge_metas(recorder: VerdictRecorder, found: Sequence[tuple[Quotable, str, Any, Iterable[str]]], sender: str) -> None:
-    """Judge MT-01, MT-02, MT-03, MT-05 and MT-07.
-
-    Args:
-        recorder: The probe or scenario.
-        found: Each ``_meta`` with its line, its place, and the extensions that are declared.
-        sender: The side that sent them, for the reasons.
-    """
+    """Judge MT-01, MT-02, MT-03, MT-05 and MT-07 by each ``_meta`` with its line, place, and declared extensions."""
     if not found:
         recorder.give_up(f"no message of the {sender} has a _meta")
     traced = [(line, where, key, meta[key]) for line, where, meta, _ in found for key in _TRACE_KEYS if key in members(meta)]
     for line, where, meta, extensions in found:
         recorder.expect("MT-07", isinstance(meta, dict), f"{where} is {meta!r}, not an object", about=line)
         faults = dict(reversed(list(key_faults(meta, recorder.revision, extensions=extensions))))
-        why = f"the key {faults.get('grammar')!r} of {where} is not well formed"
-        recorder.expect("MT-01", "grammar" not in faults, why, about=line)
+        recorder.expect("MT-01", "grammar" not in faults, f"the key {faults.get('grammar')!r} of {where} is malformed", about=line)
         for rule in ("MT-02", "MT-03"):
             why = f"the key {faults.get('reserved')!r} of {where} has a prefix that is reserved for the protocol"
             recorder.expect(rule, "reserved" not in faults, why, about=line)
     for line, where, key, value in traced:
-        why = f"{key} in {where} is {value!r}, which does not follow the W3C format"
-        recorder.expect("MT-05", not trace_fault(key, value), why, about=line)
+        recorder.expect("MT-05", not trace_fault(key, value), f"{key} in {where} is not in the W3C format: {value!r}", about=line)
     if not traced:
         recorder.skip("MT-05", f"the {sender} sends no trace context")
 

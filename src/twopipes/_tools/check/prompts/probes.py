@@ -58,8 +58,7 @@ def _judge_resource(case: Case, resource: dict[str, Any], response: Response) ->
         and ("mimeType" not in resource or is_mime_type(resource["mimeType"]))
         and (isinstance(resource.get("text"), str) or isinstance(resource.get("blob"), str))
     )
-    why = "a resource in a prompt has no uri, neither text nor a blob, or an invalid mimeType"
-    case.expect("PM-06", is_valid, why, about=response)
+    case.expect("PM-06", is_valid, "a resource in a prompt has no uri, no text or blob, or an invalid mimeType", about=response)
 
 
 @probe("PM-02", needs="prompts")

@@ -56,8 +56,7 @@ async def resources_can_be_read(case: Case) -> None:
             faults = [] if isinstance(contents, list) else ["contents is not an array"]
             for item in contents if isinstance(contents, list) else ():
                 faults += [fault for rule, fault in faults_of_contents(item, "RS-02") if rule == "RS-02"]
-            why = f"resources/read of {resource['uri']!r}: {'; '.join(faults[:1])}"
-            case.expect("RS-02", not faults, why, about=response)
+            case.expect("RS-02", not faults, f"resources/read of {resource['uri']!r}: {'; '.join(faults[:1])}", about=response)
     case.give_up("no listed resource could be read")
 
 
@@ -76,8 +75,7 @@ async def subscribers_are_notified(case: Case) -> None:
         changed = update is not None or await changed_since(conversation, before)
         if update is None and changed:  # some servers collect notifications for a while
             update = await conversation.wait_for(_UPDATED, since=since)
-        why = f"{changed!r} is subscribed to and has changed, but no {_UPDATED} was sent"
-        case.expect("RS-03", not changed or update, why)
+        case.expect("RS-03", not changed or update, f"{changed!r} is subscribed to and has changed, but no {_UPDATED} was sent")
         has_uri = update is None or isinstance(update.params.get("uri"), str)
         case.expect("RS-03", has_uri, f"{_UPDATED} has no uri", about=update)
     await _judge_confirmations(case, "resources/unsubscribe", uris)
@@ -91,7 +89,7 @@ async def _judge_confirmations(case: Case, method: str, uris: list[str]) -> None
         response = await case.conversation.request(method, {"uri": uri})
         more = sorted(response.result.keys() - _ALWAYS_ALLOWED)
         got = f"{response.summary}{f' with {named(more)}' if more else ''}"
-        why = f"{method} of {uri!r}, which is listed, got {got}, not an empty result"
+        why = f"{method} of the listed {uri!r} got {got}, not an empty result"
         case.expect("RS-03", response.is_result and not more, why, about=response)
 
 
@@ -107,20 +105,12 @@ async def others_are_not_notified(case: Case) -> None:
 
 
 def watchable(case: Case) -> list[str]:
-    """Return listed URIs to watch, one of which the tool `touch` of test servers may change.
-
-    Raises:
-        Skip: There are none.
-    """
+    """Return listed URIs to watch, one of which the tool `touch` may change; skip the probe if there are none."""
     return case.features.uris[:_WATCHED] or case.give_up("the server lists no resources")
 
 
 async def touch(case: Case) -> int:
-    """Call the tool `touch` of test servers, with a new text if it takes one; return the position before the call.
-
-    Raises:
-        Skip: The server has no such tool, or it may not be called.
-    """
+    """Call the tool `touch` of test servers, with a new text if it takes one; return the position before the call."""
     position = case.conversation.position
     params = case.fixture("touch")
     listed = case.features.tool("touch")
@@ -169,8 +159,7 @@ async def unknown_resources_are_not_empty(case: Case) -> None:
     for uri in (f"{_UNKNOWN}://nowhere/nothing", *(f"{uri}/{_UNKNOWN}" for uri in case.features.uris[:1])):
         response = await case.conversation.request("resources/read", {"uri": uri})
         is_empty = is_complete(response) and response.result.get("contents") == []
-        why = f"resources/read of {uri!r}, which does not exist, got a result with empty contents"
-        case.expect("RS-06", not is_empty, why, about=response)
+        case.expect("RS-06", not is_empty, f"resources/read of the unknown {uri!r} got empty contents", about=response)
 
 
 @probe("RS-08", needs="resources")
@@ -188,8 +177,7 @@ async def path_traversals_return_nothing(case: Case) -> None:
         return  # the server intentionally serves all files
     for uri in _traversals(case):
         response = await request(uri)
-        why = "resources/read of a URI that contains .. returned a file of the system"
-        case.expect("RS-08", not _is_system_file(response), why, about=response)
+        case.expect("RS-08", not _is_system_file(response), "resources/read with .. returned a file of the system", about=response)
 
 
 def _traversals(case: Case) -> list[str]:
@@ -217,8 +205,7 @@ async def listed_uris_are_valid(case: Case) -> None:
     uris = case.features.uris or case.give_up("the server lists no resources")
     invalid = [uri for uri in uris if not uri.lower().startswith(_KNOWN_SCHEMES) and not _URI.fullmatch(uri)]
     listed = [each for each in case.features.resources if each.get("uri") in invalid]
-    why = f"resources/list has URIs that do not follow RFC 3986: {named(invalid)}"
-    case.expect("RS-09", not invalid, why, about=quoted(listed))
+    case.expect("RS-09", not invalid, f"resources/list has URIs that break RFC 3986: {named(invalid)}", about=quoted(listed))
 
 
 @probe("RS-11", needs="resources")

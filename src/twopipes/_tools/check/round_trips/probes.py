@@ -36,8 +36,7 @@ async def questions_are_valid(case: Case) -> None:
             what = f"of a request that declares {', '.join(declared) or 'nothing'}"
             broken += [(response, f"{dialogue.name!r} asks for {method} {what}") for method in stray]
     # One verdict for all: the fault is the same, and the trace has the rest.
-    why = f"{broken[0][1]} ({len(broken)} such questions in total)" if broken else ""
-    case.forbid("MR-04", [response for response, _ in broken], why)
+    case.forbid("MR-04", [response for response, _ in broken], f"{broken[0][1]} ({len(broken)} in total)" if broken else "")
 
 
 def _judge_question(case: Case, response: Response) -> None:
@@ -49,8 +48,7 @@ def _judge_question(case: Case, response: Response) -> None:
         for key, entry in (asked.items() if isinstance(asked, dict) else [("inputRequests", asked)])
         if members(entry).get("method") not in INPUT_METHODS or {"id", "jsonrpc"} & members(entry).keys()
     ]
-    why = f"these entries have an unknown method or an envelope: {', '.join(map(shown, wrong))}"
-    case.expect("MR-03", not wrong, why, about=response)
+    case.expect("MR-03", not wrong, f"entries with a wrong method or an envelope: {', '.join(map(shown, wrong))}", about=response)
 
 
 async def _first_rounds(
@@ -98,11 +96,10 @@ async def unusual_answers_are_distinguished(case: Case) -> None:
     conversation = case.conversation
     for call, asking in await _first_rounds(case):
         missing = await retried(conversation, call, asking, inputResponses={})
-        why = f"a retry of {call.get('name')!r} without the answers got {missing.summary}"
-        case.expect("MR-12", not missing.error, why, about=missing)
+        case.expect("MR-12", not missing.error, f"a retry of {call['name']!r} without answers got {missing.summary}", about=missing)
         await _judge_additional_answers(case, call)
         malformed = await retried(conversation, call, await conversation.request("tools/call", call), inputResponses=5)
-        why = f"a retry of {call.get('name')!r} with inputResponses 5 got {malformed.summary}"
+        why = f"a retry of {call['name']!r} with inputResponses 5 got {malformed.summary}"
         case.expect("MR-14", malformed.error, why, about=malformed)
 
 

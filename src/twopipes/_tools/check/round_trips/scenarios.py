@@ -55,8 +55,7 @@ def _judge_retry(fake: FakeServer, asker: AskingTool, call: ClientMessage, again
 def _judge_answers(fake: FakeServer, asker: AskingTool, again: ClientMessage) -> None:
     for key, answer in members(again.params.get("inputResponses")).items():
         is_bare = isinstance(answer, dict) and not {"jsonrpc", "id", "resultType", "result"} & answer.keys()
-        why = f"the answer to {shown(key)} is not a bare result: {shown(answer)}"
-        fake.expect("MR-06", is_bare, why, about=asker.about(again))
+        fake.expect("MR-06", is_bare, f"the answer to {shown(key)} is not a bare result: {shown(answer)}", about=asker.about(again))
         judge_a_no(fake, answer, about=asker.about(again))
 
 
@@ -92,8 +91,7 @@ async def sends_unusual_states(fake: FakeServer) -> None:
         for retry in asker.retries[:1]:
             found = retry.params.get("requestState")
             is_same = "requestState" not in retry.params if asker.state is None else found == asker.state
-            why = f"the state {shown(asker.state)} came back as {shown(found)}"
-            fake.expect("MR-07", is_same, why, about=asker.about(retry))
+            fake.expect("MR-07", is_same, f"the state {shown(asker.state)} came back as {shown(found)}", about=asker.about(retry))
 
 
 @scenario("MR-10")

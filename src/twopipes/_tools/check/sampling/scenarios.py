@@ -36,8 +36,7 @@ async def asks_the_model(fake: FakeServer) -> None:
         faults = list(found)
         fake.expect(rule, not faults, "; ".join(faults), about=reply.about)
     words = sum(len(str(block.get("text", "")).split()) for block in blocks_of(result.get("content")))
-    why = f"the model was asked for at most one token, and answered with {words} words"
-    fake.expect("SA-09", words <= _FAR_TOO_MANY, why, about=reply.about)
+    fake.expect("SA-09", words <= _FAR_TOO_MANY, f"the model was asked for one token, and gave {words} words", about=reply.about)
     if several is not None and "say" in several.replies:
         reply = several.replies["say"]
         why = f"a message of one block was answered, and one with an array of blocks got {reply.summary}"
@@ -50,8 +49,7 @@ def _judge_refusal(fake: FakeServer, reply: Reply) -> None:
     elif reply.code != USER_REFUSED and not _REFUSAL.search(str(members(reply.error).get("message"))):
         fake.skip("SA-10", f"the client answered with {reply.summary}, which may not be a refusal of the user")
     else:
-        why = f"the user refused, and the answer was {reply.summary}"
-        fake.expect("SA-10", reply.code == USER_REFUSED, why, about=reply.about)
+        fake.expect("SA-10", reply.code == USER_REFUSED, f"the user refused, and the answer was {reply.summary}", about=reply.about)
 
 
 @scenario("SA-05", "SA-07")

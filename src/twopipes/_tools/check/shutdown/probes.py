@@ -93,5 +93,4 @@ async def the_end_of_a_connection_ends_only_that(case: Case) -> None:
     other.start(*(("tools/call", calls[0].params) if calls else (case.harmless,)))
     await other.close()
     response = await case.conversation.try_request(case.harmless)
-    why = f"after one connection was dropped while it was in use, a request on another one got {response.summary}"
-    case.expect("SD-08", response.is_result, why)
+    case.expect("SD-08", response.is_result, f"after the end of another connection, a request got {response.summary}")

@@ -50,11 +50,7 @@ async def ignores_a_signal(fake: FakeServer) -> None:
 
 
 async def _client_ended_server(fake: FakeServer) -> None:
-    """Wait until the client exits.
-
-    Raises:
-        Skip: There are no signals, the client does not exit by itself, as a host does not, or it is too slow.
-    """
+    """Wait until the client exits. Skip clients that do not exit by themselves, as hosts, and those that are too slow."""
     if sys.platform == "win32":
         raise Skip("on Windows there are no signals that a process could report")
     await fake.client_exited()
@@ -84,7 +80,7 @@ def _ends(fake: FakeServer) -> list[float]:
 
 def _judge_wait(fake: FakeServer, since: float, until: float, what: str) -> None:
     """Judge that a client waits at all; how long is its own choice."""
-    why = f"the client {what}, and used force only {max(until - since, 0.0) * 1000:.0f} ms later"
+    why = f"the client {what}, and used force {max(until - since, 0.0) * 1000:.0f} ms later"
     fake.expect("SD-01", until - since >= _NO_WAIT, why)
 
 
@@ -121,8 +117,7 @@ async def exits_once_during_a_call(fake: FakeServer) -> None:
         if fake.baseline is None or not fake.baseline.left or fake.was_cut_short(call.at):
             fake.skip(rule, "the client does not exit by itself, or not in time, so the check cannot tell whether it hangs")
         else:
-            why = "the server exited during a call, and the client neither continued nor exited"
-            fake.expect(rule, not hangs, why, about=call)
+            fake.expect(rule, not hangs, "the server exited during a call, and the client neither continued nor exited", about=call)
     # Earlier connections do not count: a client may start a server only to find out its era.
     again = [connection for connection in fake.connections if connection.number > call.connection.number]
     fake.expect("SD-04", again, "the server exited during a call, and the client did not start it again", about=call)

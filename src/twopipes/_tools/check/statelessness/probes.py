@@ -51,8 +51,7 @@ async def _judge_metadata(case: Case) -> None:
         after = await conversation.request(method, {}, bare=True)
     except (CannotOpen, NoResponse) as error:
         case.give_up(f"a request without metadata breaks the connection: {error}")
-    why = f"{method} without metadata was rejected at first, and served after a request with metadata"
-    case.expect("ST-01", not after.is_result, why, about=after)
+    case.expect("ST-01", not after.is_result, f"{method} without metadata was served only after one with metadata", about=after)
 
 
 def _answers(asking: InputRequired, word: str) -> dict[str, Any] | None:
@@ -76,11 +75,7 @@ def _retry(asking: InputRequired, asked: Response, word: str) -> dict[str, Any]:
 
 
 async def _finishing_call(case: Case) -> InputRequired:
-    """Return a call that asks once, and finishes with the answer.
-
-    Raises:
-        Skip: There is none.
-    """
+    """Return a call that asks once, and finishes with the answer; skip the probe if there is none."""
     conversation = await case.conversation_with(ALL_CAPABILITIES)
     for asking in await asking_calls(case, conversation):
         if _answers(asking, "word-control") is not None:
@@ -106,8 +101,7 @@ async def requests_may_be_mixed(case: Case) -> None:
         others = {"word-control", *words} - {word}
         mixed = next((each for each in others if each.encode() in response.received[0]), None)
         case.expect("ST-02", mixed is None, f"a call that was answered with {word!r} continued with {mixed!r}", about=response)
-        why = f"one of two mixed calls did not finish as it does alone: {response.summary}"
-        case.expect("ST-02", is_complete(response), why, about=response)
+        case.expect("ST-02", is_complete(response), f"one of two mixed calls did not finish: {response.summary}", about=response)
 
 
 @probe("ST-03", needs="call")

@@ -125,8 +125,7 @@ async def a_listen_without_notifications_promises_nothing(case: Case) -> None:
     elif response.code == METHOD_NOT_FOUND:
         raise Skip(f"a listen got {response.summary}")
     promised = acknowledged.params.get("notifications") if acknowledged is not None else None
-    why = f"a listen without notifications was acknowledged with {shown(promised)}"
-    case.expect("SU-01", not promised, why, about=acknowledged)
+    case.expect("SU-01", not promised, f"a listen without notifications was promised {shown(promised)}", about=acknowledged)
     has_result = response is not None and response.is_result
     case.expect("SU-01", not has_result, "a listen without notifications got a result", about=response)
 
@@ -163,13 +162,11 @@ def _judge_refusal(case: Case, request_id: Any, found: list[ReceivedLine]) -> No
             case.expect("SU-12", False, "a listen got a result instead of an acknowledgement", about=response)
         elif response.code == METHOD_NOT_FOUND:
             announces = any(case.features.has(f"{kind}.listChanged") for kind in _LISTS.values())
-            why = f"the server declares that its lists change, and a listen got {response.summary}"
-            case.expect("SU-17", not announces, why, about=response)
+            case.expect("SU-17", not announces, f"listChanged is declared, and a listen got {response.summary}", about=response)
         raise Skip(f"a listen got {response.summary}")
     mistagged = [line for line in found if not same_id(_tag(line), _NUMBER) and not same_id(_tag(line), _TEXT)]
     if mistagged or len(found) > 1:
-        why = f"the acknowledgement of the listen with the id {shown(request_id)} does not have that id with its type"
-        case.forbid("SU-04", mistagged or found, why)
+        case.forbid("SU-04", mistagged or found, f"the acknowledgement of the listen {shown(request_id)} has another id or type")
         return
     case.expect("SU-17", False, "a listen was neither acknowledged nor rejected")
     case.expect("SU-02", False, f"the listen {shown(request_id)} was not acknowledged")
@@ -190,10 +187,8 @@ def _judge_acknowledgement(case: Case, request_id: Any, acknowledged: ReceivedLi
         wrong.append("resourceSubscriptions")
     strange = sorted(set(map(_plain, promised)) - set(map(_plain, _uris(_one_resource(case)))))
     if strange and same_id(request_id, _NUMBER):
-        why = f"{strange[0]!r} was acknowledged in resourceSubscriptions, and not asked for"
-        case.expect("SU-06", False, why, about=acknowledged)
-    why = f"{' and '.join(wrong)} was acknowledged, which the server does not declare to support"
-    case.expect("SU-06", not wrong, why, about=acknowledged)
+        case.expect("SU-06", False, f"the URI {strange[0]!r} was acknowledged, and not asked for", about=acknowledged)
+    case.expect("SU-06", not wrong, f"{' and '.join(wrong)} was acknowledged, but is not declared", about=acknowledged)
 
 
 @probe("SU-09", needs=("call", "resources.subscribe"), section_only=True)
@@ -225,11 +220,7 @@ async def _judge_updates(case: Case, uris: list[str], listens: list[Any]) -> Non
 
 
 async def _update(case: Case, watched: list[str], listens: list[Any]) -> ReceivedLine | None:
-    """Call `touch` with one more listen, and return its notification; ``None`` if its absence breaks the rule.
-
-    Raises:
-        Skip: Nothing has changed that the server has promised to announce.
-    """
+    """Call `touch` with one more listen, and return its notification; ``None`` if its absence breaks the rule."""
     conversation = case.conversation
     listen = await listening(conversation, {"resourceSubscriptions": watched})
     listens.append(listen)

@@ -44,8 +44,7 @@ async def is_listened_to(fake: FakeServer) -> None:
     wrong += [message for message in fake.requests() if _is_another_way_to_end(message.method or "")]
     if not ended and not wrong:
         fake.give_up("the client ended none of its listens before it exited")
-    why = "the client ended a listen by something other than notifications/cancelled with the id of the request"
-    fake.forbid("SU-11", wrong, why)
+    fake.forbid("SU-11", wrong, "the client ended a listen, but not by notifications/cancelled with the id of the request")
 
 
 def _means(message: ClientMessage, listen: ClientMessage) -> bool:
@@ -58,12 +57,10 @@ def _is_another_way_to_end(method: str) -> bool:
 
 
 async def _judge_listening(fake: FakeServer, rule: str, when: str, handler: Callable[[ClientMessage], Any]) -> None:
-    """Judge a rule by whether the client behaves as usual if its listens are handled in this way.
-
-    A client that listens until it is stopped may exit in order when a listen ends.
-    """
+    """Judge a rule by whether the client behaves as usual if its listens are handled in this way."""
     fake.on[_LISTEN] = handler
     await fake.exited_after(_LISTEN)
+    # A client that listens until it is stopped may exit in order when a listen ends.
     has_exited = fake.exit is not None and fake.exit.code == 0 and not fake.what_is_missing
     fake.expect(rule, has_exited or not fake.what_differs, f"{when}, {fake.what_differs}")
 
@@ -150,8 +147,7 @@ async def exits_during_a_listen(fake: FakeServer) -> None:
     # The client may have dropped the listen with the lost request, unless it repeats that request.
     if not again and not (lost and asked_for(lost[0]) in map(asked_for, later)):
         raise Skip("the client started the server again, and nothing shows that it still listens")
-    why = "the client started a server again that had exited during a listen, and continued without the listen"
-    fake.expect("SU-16", again, why, about=later[-1])
+    fake.expect("SU-16", again, "the client restarted a server that had exited, and did not repeat the listen", about=later[-1])
 
 
 def _open_listens(message: ClientMessage) -> list[ClientMessage]:

@@ -23,8 +23,7 @@ async def never_answers_a_call(fake: FakeServer) -> None:
     await fake.client_exited()
     if call.cancellation is None and fake.what_differs:
         fake.give_up("the client ended the connection, which ends all its requests")
-    why = "the client continued without the response to a call, and did not cancel the call"
-    fake.expect("TO-02", call.cancellation, why, about=call)
+    fake.expect("TO-02", call.cancellation, "the client continued without a response, and did not cancel the call", about=call)
 
 
 @scenario("TO-03", judged=False)

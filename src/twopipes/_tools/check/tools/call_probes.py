@@ -43,8 +43,7 @@ async def results_match_the_listed_tools(case: Case) -> None:
     for call, response in results:
         content, is_error = response.result.get("content"), response.result.get("isError", False)
         case.expect("TL-03", isinstance(content, list), f"the result of {call.name!r} has no array content", about=response)
-        why = f"isError in the result of {call.name!r} is not a boolean"
-        case.expect("TL-03", isinstance(is_error, bool), why, about=response)
+        case.expect("TL-03", isinstance(is_error, bool), f"isError in the result of {call.name!r} is not a boolean", about=response)
         if not is_error:
             schema = call.tool.get("outputSchema")
             if isinstance(schema, dict):
@@ -128,8 +127,7 @@ async def _works_with_empty_arguments(case: Case, call: SafeCall) -> bool:
 async def an_unknown_tool_is_an_error(case: Case) -> None:
     """A tool that does not exist is called."""
     response = await case.conversation.request("tools/call", {"name": "twopipes-check-no-such-tool", "arguments": {}})
-    why = f"a call of a tool that does not exist got {_summary(response)}"
-    case.expect("TL-04", not response.is_result, why, about=response)
+    case.expect("TL-04", not response.is_result, f"a call of a tool that does not exist got {_summary(response)}", about=response)
 
 
 @probe("TL-05", needs="call")
@@ -138,8 +136,7 @@ async def a_failing_tool_has_a_result(case: Case) -> None:
     for call in [call for call in case.safe_calls if call.name in _FAILING]:
         response = await case.conversation.request("tools/call", call.params)
         if not has_worked(response):
-            why = f"the tool {call.name!r} failed, and the call got {response.summary}"
-            case.expect("TL-05", response.is_result, why, about=response)
+            case.expect("TL-05", response.is_result, f"the failing tool {call.name!r} got {response.summary}", about=response)
     case.give_up(f"the server has no tool that fails ({', '.join(_FAILING)}) and that may be called")
 
 

@@ -29,8 +29,7 @@ def _tools_with(case: Case, member: str) -> list[dict[str, Any]]:
 
 
 def _forbid_tools(case: Case, rule: str, tools: list[dict[str, Any]], what: str) -> None:
-    why = f"tools/list has {what} for {named([tool.get('name') for tool in tools])}"
-    case.expect(rule, not tools, why, about=quoted(tools))
+    case.expect(rule, not tools, f"tools/list has {what} for {named([tool.get('name') for tool in tools])}", about=quoted(tools))
 
 
 @probe("TL-15", needs="tools")
