@@ -1,4 +1,4 @@
-"""How tests run here: Hypothesis never against the clock, always the same way where nobody is looking; nobody touches a home."""
+"""The profiles of Hypothesis, and fixtures that keep tests away from the user's files."""
 
 import os
 import signal
@@ -6,8 +6,8 @@ import signal
 import pytest
 from hypothesis import settings
 
-# The same examples at every run: what passed once passes again, and nobody's change is refused for a defect that was there
-# before it. TWOPIPES_HYPOTHESIS=explore looks for new ones.
+# The same examples at every run, without deadlines: a test that passed once passes again, and a change does not fail because of an
+# older defect. TWOPIPES_HYPOTHESIS=explore looks for new ones; quick is for `make quick`.
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=5)
@@ -19,8 +19,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _the_users_own_key_is_left_alone(tmp_path_factory):
-    """Servers that ask on the stateless wire keep a key in the user's state folder; those of tests keep it elsewhere."""
+def _keep_the_users_key(tmp_path_factory):
+    """Use another state folder: servers that ask for input keep their key there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.delenv("TWOPIPES_STATE_KEY", raising=False)

@@ -96,7 +96,7 @@ def test_at_a_terminal_it_has_colours_and_keeps_to_the_width_and_to_its_files(pl
     environment.pop("NO_COLOR", None)
     person = Person([sys.executable, str(DEMO)], env=environment, cwd=folder)
     try:
-        assert person.leaves() == 0
+        assert person.exit_code() == 0
     finally:
         person.dispose()
     assert "\x1b[1m" in person.seen

@@ -69,8 +69,8 @@ class Person:
     def presses(self, key: str) -> None:
         os.write(self._terminal, key.encode())
 
-    def leaves(self) -> int:
-        """Reads to the end, and returns the exit code of the program."""
+    def exit_code(self) -> int:
+        """Read to the end of the output, and return the exit code of the program."""
         deadline = time.monotonic() + NET
         while self._look(deadline - time.monotonic()):
             pass

@@ -386,113 +386,113 @@ def test_a_closed_output_pipe(run, environment):
     ("era", "program"), [("legacy", ("-m", "twopipes")), ("modern", ("-c", WITHOUT_RICH))], ids=["rich", "plain"]
 )
 def test_a_form_is_filled_in(person, era, program):
-    anna = person("call", "book_trip", "--era", era, server=ASK, program=program)
-    anna.sees("travel agent")
-    anna.sees(":decline to decline")
-    anna.answers("Rome")
-    anna.sees("2. summer")
-    anna.answers("sumer")
-    anna.sees("did you mean summer?")
-    anna.answers("2", "")
-    anna.sees("Book it now?")
-    anna.answers("y")
-    anna.sees("Booked: Rome in summer.")
-    assert anna.leaves() == 0
+    terminal = person("call", "book_trip", "--era", era, server=ASK, program=program)
+    terminal.sees("travel agent")
+    terminal.sees(":decline to decline")
+    terminal.answers("Rome")
+    terminal.sees("2. summer")
+    terminal.answers("sumer")
+    terminal.sees("did you mean summer?")
+    terminal.answers("2", "")
+    terminal.sees("Book it now?")
+    terminal.answers("y")
+    terminal.sees("Booked: Rome in summer.")
+    assert terminal.exit_code() == 0
 
 
 @pytest.mark.parametrize(("era", "typed", "action"), [("legacy", ":decline\n", "decline"), ("modern", CTRL_D, "cancel")])
 def test_a_form_is_refused(person, era, typed, action):
-    anna = person("call", "ask", "--era", era)
-    anna.sees("  > ")
-    anna.presses(typed)
-    anna.sees(f"the user said {action}")
-    assert anna.leaves() == 0
+    terminal = person("call", "ask", "--era", era)
+    terminal.sees("  > ")
+    terminal.presses(typed)
+    terminal.sees(f"the user said {action}")
+    assert terminal.exit_code() == 0
 
 
 def test_a_url_needs_consent(person):
-    anna = person("call", "ask_url")
-    anna.sees("https://login.example/start")
-    anna.answers("y")
-    anna.sees("accept")
-    assert anna.leaves() == 0
+    terminal = person("call", "ask_url")
+    terminal.sees("https://login.example/start")
+    terminal.answers("y")
+    terminal.sees("accept")
+    assert terminal.exit_code() == 0
 
 
 def test_two_concurrent_questions_are_asked_one_after_another(person):
-    anna = person("call", "ask_at_once", "--root", ".")
-    anna.answers("Anna", "7", "")
-    anna.sees("Anna, 1 roots")
-    assert anna.leaves() == 0
+    terminal = person("call", "ask_at_once", "--root", ".")
+    terminal.answers("Anna", "7", "")
+    terminal.sees("Anna, 1 roots")
+    assert terminal.exit_code() == 0
 
 
 def test_a_sampling_request_is_answered_by_the_user(person):
-    anna = person("call", "sample", "prompt=What now?", "--sample", "-")
-    anna.sees("user: What now?")
-    anna.answers("Tea")
-    anna.sees("Tea")
-    assert anna.leaves() == 0
+    terminal = person("call", "sample", "prompt=What now?", "--sample", "-")
+    terminal.sees("user: What now?")
+    terminal.answers("Tea")
+    terminal.sees("Tea")
+    assert terminal.exit_code() == 0
 
 
 @pytest.mark.parametrize("program", [("-m", "twopipes"), ("-c", WITHOUT_RICH)], ids=["rich", "plain"])
 def test_progress_is_shown_until_the_result_comes(person, program):
-    anna = person("call", "slow", "steps=30", "seconds=0.02", program=program)
-    anna.sees("/30")
-    anna.sees("30 steps")
-    assert anna.leaves() == 0
+    terminal = person("call", "slow", "steps=30", "seconds=0.02", program=program)
+    terminal.sees("/30")
+    terminal.sees("30 steps")
+    assert terminal.exit_code() == 0
 
 
 @ERAS
 def test_an_interruption_cancels_the_call(person, era):
-    anna = person("call", "slow", "steps=100000", "--era", era)
-    anna.sees("/100000")
-    anna.presses(CTRL_C)
-    anna.sees("Interrupted: cancelling the request and stopping the server.")
-    assert anna.leaves() == 130
-    assert "Traceback" not in anna.seen
+    terminal = person("call", "slow", "steps=100000", "--era", era)
+    terminal.sees("/100000")
+    terminal.presses(CTRL_C)
+    terminal.sees("Interrupted: cancelling the request and stopping the server.")
+    assert terminal.exit_code() == 130
+    assert "Traceback" not in terminal.seen
 
 
 def test_the_server_is_notified_of_an_interruption(person, secretary):
-    anna = person("call", "wait", "x=1", "--era", "legacy", server=secretary())
-    anna.sees("[stderr] working")
-    anna.presses(CTRL_C)
-    assert anna.leaves() == 130
+    terminal = person("call", "wait", "x=1", "--era", "legacy", server=secretary())
+    terminal.sees("[stderr] working")
+    terminal.presses(CTRL_C)
+    assert terminal.exit_code() == 130
     *_, call, cancelled = secretary.notes()
     assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", call["id"])  # CA-01
 
 
 def test_a_second_interruption_kills_a_server_that_does_not_exit(person, secretary):
-    anna = person(
+    terminal = person(
         "call", "wait", "x=1", "--era", "legacy", server=["sh", "-c", 'echo $$ >&2; exec "$@"', "sh", *secretary("stubborn")]
     )
-    anna.sees("[stderr] ")
-    pid = int(anna.sees("\n").partition("\x1b")[0])
-    anna.sees("[stderr] working")
-    anna.presses(CTRL_C)
-    anna.sees("Interrupted")
-    anna.presses(CTRL_C)
-    anna.sees("Killing the server.")
-    assert anna.leaves() == 130
+    terminal.sees("[stderr] ")
+    pid = int(terminal.sees("\n").partition("\x1b")[0])
+    terminal.sees("[stderr] working")
+    terminal.presses(CTRL_C)
+    terminal.sees("Interrupted")
+    terminal.presses(CTRL_C)
+    terminal.sees("Killing the server.")
+    assert terminal.exit_code() == 130
     assert not is_running(pid)
-    assert "Traceback" not in anna.seen
+    assert "Traceback" not in terminal.seen
 
 
 def test_an_interruption_at_a_question(person):
-    anna = person("call", "ask", "--era", "legacy")
-    anna.sees("  > ")
-    anna.presses(CTRL_C)
-    assert anna.leaves() == 130
-    assert "Traceback" not in anna.seen
+    terminal = person("call", "ask", "--era", "legacy")
+    terminal.sees("  > ")
+    terminal.presses(CTRL_C)
+    assert terminal.exit_code() == 130
+    assert "Traceback" not in terminal.seen
 
 
 def test_an_interruption_before_the_first_response(person):
-    anna = person("list", server=python("-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"))
-    anna.sees("[stderr] here")
-    anna.presses(CTRL_C)
-    assert anna.leaves() == 130
-    assert "Traceback" not in anna.seen
+    terminal = person("list", server=python("-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"))
+    terminal.sees("[stderr] here")
+    terminal.presses(CTRL_C)
+    assert terminal.exit_code() == 130
+    assert "Traceback" not in terminal.seen
 
 
 def test_text_of_the_server_cannot_control_the_terminal(person):
-    anna = person("call", "echo", "text=\x1b]0;title\x07", "--quiet")
-    anna.sees("\\x1b]0;title\\x07")
-    assert anna.leaves() == 0
-    assert "\x1b]0;" not in anna.seen
+    terminal = person("call", "echo", "text=\x1b]0;title\x07", "--quiet")
+    terminal.sees("\\x1b]0;title\\x07")
+    assert terminal.exit_code() == 0
+    assert "\x1b]0;" not in terminal.seen

@@ -124,7 +124,7 @@ def interrupt():
 
 
 def test_the_first_interruption_cancels_and_waits_for_the_cleanup():
-    told, tidied = [], []
+    numbers, tidied = [], []
 
     async def work():
         try:
@@ -136,13 +136,13 @@ def test_the_first_interruption_cancels_and_waits_for_the_cleanup():
         return 0
 
     before = signal.getsignal(signal.SIGINT)
-    assert run_interruptibly(work, on_interrupt=told.append) == 130
-    assert (told, tidied) == ([1], [True])
+    assert run_interruptibly(work, on_interrupt=numbers.append) == 130
+    assert (numbers, tidied) == ([1], [True])
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_second_interruption_does_not_wait():
-    told = []
+    numbers = []
 
     async def work():
         try:
@@ -153,8 +153,8 @@ def test_the_second_interruption_does_not_wait():
             await asyncio.sleep(60)
         return 0
 
-    assert run_interruptibly(work, on_interrupt=told.append) == 130
-    assert told == [1, 2]
+    assert run_interruptibly(work, on_interrupt=numbers.append) == 130
+    assert numbers == [1, 2]
 
 
 def test_without_an_interruption_the_code_is_that_of_the_work():

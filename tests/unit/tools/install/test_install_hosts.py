@@ -98,7 +98,7 @@ PLAIN = {"command": "/usr/bin/new", "args": ["-a", "b c"], "env": {"KEY": "1"}}
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "content"),
     [
         ("claude-code", {"type": "stdio", **PLAIN}),
         ("claude-desktop", PLAIN),
@@ -117,8 +117,8 @@ PLAIN = {"command": "/usr/bin/new", "args": ["-a", "b c"], "env": {"KEY": "1"}}
         ("generic", PLAIN),
     ],
 )
-def test_the_content_of_an_entry(name, says):
-    assert entry_of(HOSTS[name], ENTRY) == says
+def test_the_content_of_an_entry(name, content):
+    assert entry_of(HOSTS[name], ENTRY) == content
 
 
 def test_without_variables_there_is_no_env():
