@@ -31,7 +31,7 @@ from twopipes._protocol.types import ProgressParams
 # waits for the thread that made the call.
 CALLBACK_WAIT = 1.0
 # Questions of one server that are answered at the same time, each in a thread. Further ones wait.
-_MAX_QUESTIONS = 64
+MAX_QUESTIONS = 64
 
 
 class Report(NamedTuple):
@@ -145,11 +145,6 @@ class CallbackThread:
     @property
     def _is_here(self) -> bool:
         return self._thread is not None and self._thread.ident == threading.get_ident() and self._thread.is_alive()
-
-
-def question_slots() -> asyncio.Semaphore:
-    """Return a semaphore that limits how many questions of one client are answered in threads at the same time."""
-    return asyncio.Semaphore(_MAX_QUESTIONS)
 
 
 def in_a_thread(function: Callable[..., Any] | None, slots: asyncio.Semaphore) -> Callable[..., Any] | None:

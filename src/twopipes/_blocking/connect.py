@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from msgspec import structs
 
-from twopipes._blocking.callbacks import CallbackThread, in_a_thread, question_slots, roots_in_a_thread
+from twopipes._blocking import callbacks
+from twopipes._blocking.callbacks import CallbackThread, in_a_thread, roots_in_a_thread
 from twopipes._blocking.client import Client
 from twopipes._blocking.loop import ClientLease, LoopThread
 from twopipes._channels.base import Channel
@@ -57,7 +59,7 @@ def connect(target: Given, /, *arguments: str, **options: Any) -> Client:
     where = target_of(target, *arguments)
     plan = options.get("shutdown") or where.plan or ShutdownPlan.default((options.get("timeouts") or Timeouts()).shutdown)
     lease = ClientLease(plan)
-    slots = question_slots()
+    slots = asyncio.Semaphore(callbacks.MAX_QUESTIONS)
 
     async def open_client(callback_thread: CallbackThread) -> AsyncClient:
         wrapped: dict[str, Any] = {

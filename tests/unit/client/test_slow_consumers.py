@@ -238,7 +238,7 @@ def test_what_waits_when_a_client_is_closed_is_dropped_after_a_moment(monkeypatc
 
 
 def test_a_server_that_asks_and_cancels_does_not_start_a_thread_each_time(monkeypatch):
-    monkeypatch.setattr(blocking_callbacks, "_MAX_QUESTIONS", 3)
+    monkeypatch.setattr(blocking_callbacks, "MAX_QUESTIONS", 3)
     asked, go_on = [], threading.Event()
 
     def on_elicit(_):

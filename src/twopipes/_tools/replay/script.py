@@ -1,12 +1,7 @@
 """Sends the messages of a recorded client to a live server: which message is due, and what must come before it.
 
-Without I/O and clock: lines of the live server go in, lines for it come out, and the caller decides how long to wait::
-
-    replay = Replay(conversation, conversation.connections[0])
-    while not replay.is_done:
-        send(replay.due())
-        replay.receive(next_line)  # or replay.give_up() when it does not come
-    report = compare(replay)  # of twopipes._tools.replay.compare
+Without I/O and clock: lines of the live server go in (:meth:`Replay.receive`), lines for it come out (:meth:`Replay.due`), and the
+caller decides how long to wait (:meth:`Replay.give_up`).
 
 A message is due when everything that the recorded server sent before it has come: responses and questions always, notifications as
 long as the live server sends them as well. Values that the live server chooses (question ids, ``requestState``, cursors) replace
