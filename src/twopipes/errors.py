@@ -1,7 +1,7 @@
 """Every error twopipes raises, in one tree.
 
-The class says whose fault it is. :class:`LocalProtocolError`: the caller used twopipes wrongly. :class:`RemoteProtocolError`: the
-peer broke a rule. :class:`McpError`: the peer sent an error response, or a handler wants to send one. All others, such as a timeout
+The class shows whose fault it is. :class:`LocalProtocolError`: the caller used twopipes wrongly. :class:`RemoteProtocolError`: the
+peer broke a rule. :class:`McpError`: the peer sent an error response, or a handler sends one. All others, such as a timeout
 or a lost connection, mean that there was no response, and never look like one (ER-16). Messages are formatted when printed.
 """
 
@@ -106,7 +106,7 @@ class ChannelBroken(TwopipesError, ConnectionError):
 class ConnectionLost(TwopipesError):
     """The connection ended before the response arrived. It is unknown whether the peer acted on the request.
 
-    ``request_id`` is ``None`` if the request was not sent. ``retryable`` says whether it is safe to send it again, as far as is
+    ``request_id`` is ``None`` if the request was not sent. ``retryable`` is true if it is safe to send it again, as far as is
     known. ``why`` is the reason why this side ended the connection; empty if the peer did.
     """
 

@@ -86,8 +86,8 @@ class Adapter:
         return self.fit(held)
 
     def _plan(self, kind: type[Any]) -> _Plan | None:
-        downgrade = DOWNGRADES.get(kind)
-        apply = downgrade.apply if downgrade is not None and downgrade.span.has(self.revision) else None
+        downgrade, span = DOWNGRADES.get(kind, (None, ALWAYS))
+        apply = downgrade if span.has(self.revision) else None
         if apply is None and not TYPES.get(kind.__name__, ALWAYS).has(self.revision):
             apply = _reject
         spans = MEMBERS.get(kind.__name__, {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from msgspec import UNSET, Raw, Struct, ValidationError, structs, to_builtins
+from msgspec import UNSET, Raw, ValidationError, structs, to_builtins
 from msgspec import json as msgspec_json
 
 from twopipes._protocol import revisions
@@ -17,15 +17,13 @@ from twopipes._protocol import types as t
 from twopipes._protocol.base import text_of
 from twopipes._protocol.forms import checked_form, plain_field, plain_form
 from twopipes._protocol.meta_keys import is_extension_name
-from twopipes._protocol.revisions import Span
+from twopipes._protocol.revisions import UNTIL_2506, UNTIL_2511, Span
 from twopipes.errors import LocalProtocolError
 
 MAX_COMPLETIONS = 100  # CM-02
 ONLY_2506 = Span("2025-06-18", "2025-06-18")
-BEFORE_2503 = Span(until="2024-11-05")
-BEFORE_2506 = Span(until="2025-03-26")
-BEFORE_2511 = Span(until="2025-06-18")
-BEFORE_2607 = Span(until="2025-11-25")
+UNTIL_2411 = Span(until="2024-11-05")
+UNTIL_2503 = Span(until="2025-03-26")
 
 
 def _as_json(value: Any) -> str:
@@ -103,7 +101,7 @@ def _plain_schema(schema: dict[str, Any], revision: str) -> dict[str, Any]:
     if isinstance(properties, dict) and any(isinstance(each, bool) for each in properties.values()):
         as_object: dict[bool, dict[str, Any]] = {True: {}, False: {"not": {}}}
         changes["properties"] = {name: as_object[each] if isinstance(each, bool) else each for name, each in properties.items()}
-    if "$schema" in schema and BEFORE_2511.has(revision):
+    if "$schema" in schema and UNTIL_2506.has(revision):
         schema = {key: value for key, value in schema.items() if key != "$schema"}
     return {**schema, **changes} if changes else schema
 
@@ -186,7 +184,7 @@ def _elicit_result(result: t.ElicitResult, revision: str) -> t.ElicitResult:
     if result.action != "accept":
         return structs.replace(result, content=None)  # EL-06
     content = {name: value for name, value in result.content.items() if value is not None}
-    if BEFORE_2511.has(revision):
+    if UNTIL_2506.has(revision):
         content = {name: ", ".join(value) if isinstance(value, list) else value for name, value in content.items()}
     return result if content == result.content else structs.replace(result, content=content)
 
@@ -202,10 +200,10 @@ def _cancelled(params: t.CancelledParams, _revision: str) -> t.CancelledParams:
 
 def _client_capabilities(declared: t.ClientCapabilities, revision: str) -> t.ClientCapabilities:
     modes = declared.elicitation
-    if modes is not None and "url" in modes and "form" not in modes and BEFORE_2511.has(revision):
+    if modes is not None and "url" in modes and "form" not in modes and UNTIL_2506.has(revision):
         # An empty object would declare forms (CP-04).
         declared = structs.replace(declared, elicitation=None)
-    _check_extensions(declared.extensions)
+    declared = _with_valid_extensions(declared, revision)
     changes: dict[str, Any] = {}
     for path, span in revisions.CLIENT_CAPABILITIES.items():
         name, _, detail = path.partition(".")
@@ -215,43 +213,35 @@ def _client_capabilities(declared: t.ClientCapabilities, revision: str) -> t.Cli
     return structs.replace(declared, **changes) if changes else declared
 
 
-def _server_capabilities(declared: t.ServerCapabilities, _revision: str) -> t.ServerCapabilities:
-    _check_extensions(declared.extensions)
-    return declared
+Capabilities = TypeVar("Capabilities", t.ClientCapabilities, t.ServerCapabilities)
 
 
-def _check_extensions(extensions: dict[str, Any] | None) -> None:
-    for name, settings in (extensions or {}).items():
+def _with_valid_extensions(declared: Capabilities, _revision: str) -> Capabilities:
+    for name, settings in (declared.extensions or {}).items():
         if not is_extension_name(name) or not isinstance(settings, dict):
             raise LocalProtocolError(
                 f"{name!r} is not a valid extension: its name must have a prefix and its value must be an object (CP-07)"
             )
+    return declared
 
 
-class Downgrade(Struct, frozen=True):
-    """A function and the revisions to which it applies."""
-
-    apply: Callable[[Any, str], Any]
-    span: Span = revisions.ALWAYS
-
-
-DOWNGRADES: dict[type[Any], Downgrade] = {
-    t.AudioContent: Downgrade(_audio, BEFORE_2503),
-    t.ResourceLink: Downgrade(_resource_link, BEFORE_2506),
-    t.UnknownContent: Downgrade(_unknown, BEFORE_2607),  # extensions of a modern revision may define more blocks
-    t.CallToolResult: Downgrade(_structured, BEFORE_2607),
-    t.ToolResultContent: Downgrade(_structured, revisions.ONLY_2511),
-    t.Tool: Downgrade(_tool, BEFORE_2607),
-    t.Completion: Downgrade(_completion),
-    t.SamplingMessage: Downgrade(_with_one_block, BEFORE_2511),
-    t.CreateMessageResult: Downgrade(_with_one_block, BEFORE_2511),
-    t.CreateMessageParams: Downgrade(_create_message_params, BEFORE_2511),
-    t.ElicitParams: Downgrade(_elicit_params, revisions.SINCE_2506),
-    t.ElicitSchema: Downgrade(lambda form, _revision: plain_form(form), ONLY_2506),
-    t.StringSchema: Downgrade(lambda field, _revision: plain_field(field), ONLY_2506),
-    t.ElicitResult: Downgrade(_elicit_result, revisions.SINCE_2506),
-    t.CancelledParams: Downgrade(_cancelled),
-    t.ClientCapabilities: Downgrade(_client_capabilities),
-    t.ServerCapabilities: Downgrade(_server_capabilities),
+DOWNGRADES: dict[type[Any], tuple[Callable[[Any, str], Any], Span]] = {
+    t.AudioContent: (_audio, UNTIL_2411),
+    t.ResourceLink: (_resource_link, UNTIL_2503),
+    t.UnknownContent: (_unknown, UNTIL_2511),  # extensions of a modern revision may define more blocks
+    t.CallToolResult: (_structured, UNTIL_2511),
+    t.ToolResultContent: (_structured, revisions.ONLY_2511),
+    t.Tool: (_tool, UNTIL_2511),
+    t.Completion: (_completion, revisions.ALWAYS),
+    t.SamplingMessage: (_with_one_block, UNTIL_2506),
+    t.CreateMessageResult: (_with_one_block, UNTIL_2506),
+    t.CreateMessageParams: (_create_message_params, UNTIL_2506),
+    t.ElicitParams: (_elicit_params, revisions.SINCE_2506),
+    t.ElicitSchema: (lambda form, _revision: plain_form(form), ONLY_2506),
+    t.StringSchema: (lambda field, _revision: plain_field(field), ONLY_2506),
+    t.ElicitResult: (_elicit_result, revisions.SINCE_2506),
+    t.CancelledParams: (_cancelled, revisions.ALWAYS),
+    t.ClientCapabilities: (_client_capabilities, revisions.ALWAYS),
+    t.ServerCapabilities: (_with_valid_extensions, revisions.ALWAYS),
 }
-"""By type: the translation that is applied before unknown members are removed."""
+"""By type: the translation that is applied before unknown members are removed, and the revisions that need it."""

@@ -229,7 +229,7 @@ class Completion(Model, frozen=True):
 
 
 class SubscriptionFilter(Model, frozen=True):
-    """The changes that a client wants to receive, or that a server agreed to report; from 2026-07-28 (SU-01)."""
+    """The changes that a client asks for, or that a server agreed to report; from 2026-07-28 (SU-01)."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None

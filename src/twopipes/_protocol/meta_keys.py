@@ -20,10 +20,7 @@ def _grammar() -> re.Pattern[str]:
     return re.compile(rf"({_PREFIX})?{_NAME}")
 
 
-MetaKeyFault = Literal["grammar", "reserved"]
-
-
-def meta_key_fault(key: str, revision: str) -> MetaKeyFault | None:
+def meta_key_fault(key: str, revision: str) -> Literal["grammar", "reserved"] | None:
     """Return why an implementation may not use a ``_meta`` key: its grammar (MT-01), or its prefix (MT-02, MT-03)."""
     if revision < "2025-06-18":
         return None

@@ -149,4 +149,4 @@ class ElicitationCompleteParams(Params, frozen=True):
 
 
 ListChangedParams = EmptyParams
-"""A list has changed; the method says which one."""
+"""A list has changed; the method names it."""

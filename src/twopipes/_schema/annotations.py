@@ -204,9 +204,10 @@ class ShapeBuilder:
             try:
                 shape, is_required = self._member_type(member.annotation, member.variables, is_required=member.is_required)
             except Unsupported as error:
-                raise Unsupported(f"in {kind.__qualname__}, field {member.name}: {error}") from error
+                raise Unsupported(f"in {kind.__qualname__}, field {member.name or member.attribute}: {error}") from error
             description = docs.parameters.get(member.attribute, "")
-            fields.append(Field(member.name, member.wire_name, shape, is_required, member.default, description))
+            name = member.name or member.attribute
+            fields.append(Field(name, member.wire_name or member.attribute, shape, is_required, member.default, description))
         record.is_native &= not self.used_enclosing
         self._globals, self._locals, used_before = before
         self.used_enclosing |= used_before

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Struct, structs
 
 from twopipes._schema.docstrings import Docstring, read_docstring
 from twopipes._schema.problems import Unsupported
@@ -20,13 +20,13 @@ class Member(Struct, frozen=True):
     """A field as its class declares it."""
 
     attribute: str
-    name: str  # in __init__
-    wire_name: str  # in JSON
-    annotation: Any
-    is_required: bool
-    default: Any
-    home: type[Any]  # the class that declares it; its module is the namespace of the annotation
-    variables: Mapping[Any, Any]  # the values of the type variables of that class
+    annotation: Any = Any
+    home: type[Any] = object  # the class that declares it; its module is the namespace of the annotation
+    variables: Mapping[Any, Any] = {}  # the values of the type variables of that class
+    name: str = ""  # in __init__, if it differs
+    wire_name: str = ""  # in JSON, if it differs
+    is_required: bool = True
+    default: Any = NO_DEFAULT
 
 
 def is_record(kind: type[Any]) -> bool:
@@ -53,38 +53,35 @@ def members_of(kind: type[Any], annotation: Any, record: Record) -> list[Member]
     hints = _hints(kind, annotation)
     if is_typed_dict(kind):
         required = kind.__required_keys__
-        return [_member(hints, name, is_required=name in required) for name in hints]
+        return [structs.replace(hint, is_required=name in required) for name, hint in hints.items()]
     record.make = lambda given: kind(**given)
     if issubclass(kind, Struct):
         return _struct_members(kind, hints, record)
     if issubclass(kind, tuple):
         record.options = {"array_like": True, "forbid_unknown_fields": True}
         record.kinds = ARRAY
-        defaults = kind._field_defaults  # type: ignore[attr-defined]
-        return [_member(hints, name, default=defaults.get(name, NO_DEFAULT)) for name in kind._fields]  # type: ignore[attr-defined]
+        named: Any = kind
+        defaults = named._field_defaults
+        return [
+            _member(hints, name, is_required=name not in defaults, default=defaults.get(name, NO_DEFAULT)) for name in named._fields
+        ]
     if hasattr(kind, "__dataclass_fields__"):
         return _dataclass_members(kind, hints, record)
     return _attrs_members(kind, hints, record)
 
 
-class _Hint(Struct, frozen=True):
-    annotation: Any
-    home: type[Any]
-    variables: Mapping[Any, Any]
-
-
-def _hints(kind: type[Any], annotation: Any) -> dict[str, _Hint]:
+def _hints(kind: type[Any], annotation: Any) -> dict[str, Member]:
     """Return the unresolved annotations of a class and its base classes."""
     variables: dict[Any, Any] = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(annotation), strict=False))
     for base in _generic_bases(kind):
         origin = typing.get_origin(base)
         given = [variables.get(each, each) for each in typing.get_args(base)]
         variables.update(zip(getattr(origin, "__parameters__", ()), given, strict=False))
-    hints: dict[str, _Hint] = {}
+    hints: dict[str, Member] = {}
     for home in reversed(kind.__mro__):
         if home is not object:
             found = inspect.get_annotations(home)
-            hints.update({name: _Hint(each, home, variables) for name, each in found.items()})
+            hints.update({name: Member(name, each, home, variables) for name, each in found.items()})
     return hints
 
 
@@ -97,20 +94,8 @@ def _generic_bases(kind: type[Any]) -> Iterator[Any]:
             yield from _generic_bases(origin)
 
 
-def _member(
-    hints: Mapping[str, _Hint],
-    attribute: str,
-    *,
-    name: str | None = None,
-    wire_name: str | None = None,
-    is_required: bool | None = None,
-    default: Any = NO_DEFAULT,
-) -> Member:
-    hint = hints.get(attribute) or _Hint(Any, object, {})
-    required = default is NO_DEFAULT if is_required is None else is_required
-    return Member(
-        attribute, name or attribute, wire_name or attribute, hint.annotation, required, default, hint.home, hint.variables
-    )
+def _member(hints: Mapping[str, Member], attribute: str, **known: Any) -> Member:
+    return structs.replace(hints.get(attribute) or Member(attribute), **known)
 
 
 def _shown(factory: Any) -> Any:
@@ -118,7 +103,7 @@ def _shown(factory: Any) -> Any:
     return factory() if factory in {list, dict, set, frozenset, tuple, str, int, float, bool} else NO_DEFAULT
 
 
-def _struct_members(kind: type[Struct], hints: Mapping[str, _Hint], record: Record) -> list[Member]:
+def _struct_members(kind: type[Struct], hints: Mapping[str, Member], record: Record) -> list[Member]:
     config = kind.__struct_config__
     record.options = {"array_like": config.array_like, "forbid_unknown_fields": config.forbid_unknown_fields}
     record.kinds = ARRAY if config.array_like else OBJECT
@@ -135,7 +120,7 @@ def _struct_members(kind: type[Struct], hints: Mapping[str, _Hint], record: Reco
     return found
 
 
-def _dataclass_members(kind: type[Any], hints: Mapping[str, _Hint], record: Record) -> list[Member]:
+def _dataclass_members(kind: type[Any], hints: Mapping[str, Member], record: Record) -> list[Member]:
     import dataclasses  # noqa: PLC0415 - already loaded by the module of the class
 
     found = []
@@ -199,7 +184,7 @@ def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, An
     return make_without_init
 
 
-def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> list[Member]:
+def _attrs_members(kind: Any, hints: Mapping[str, Member], record: Record) -> list[Member]:
     found = []
     for field in kind.__attrs_attrs__:
         has_factory = hasattr(field.default, "takes_self")
@@ -210,6 +195,5 @@ def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> lis
             record.is_native = False
         if field.init:
             default = NO_DEFAULT if is_required else _shown(field.default.factory) if has_factory else field.default
-            alias = field.alias if field.alias != field.name else None
-            found.append(_member(hints, field.name, name=alias, is_required=is_required, default=default))
+            found.append(_member(hints, field.name, name=field.alias, is_required=is_required, default=default))
     return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -89,7 +90,9 @@ class Workload:
         self._steps = 0
         self.has_choices = False  # anyOf or oneOf, which can fail for one reason per branch
         self.patterns = 0  # the number of regular expressions
-        _measure(schema, limits)
+        for parts, level in enumerate(_walk(schema), start=1):
+            if level > limits.max_depth or parts > limits.max_parts:
+                raise SchemaRefused(f"it is nested deeper than {limits.max_depth} or has more than {limits.max_parts:,} parts")
         self._anchors: dict[str, list[Node]] = {}
         self._explore()
         if self.patterns > limits.max_patterns:
@@ -163,7 +166,8 @@ class Workload:
                 named.setdefault(f"{_ARRAY}:{place}", []).append(each)
         found = [*here, *_values(node, *_DEFINITIONS)]
         found += [each for edges in (every, others, named) for members in edges.values() for each in members]
-        plain = sum(_size(node.get(key)) for key in ("enum", "const", "required", "dependentRequired", "dependencies"))
+        compared = [node.get(key) for key in ("enum", "const", "required", "dependentRequired", "dependencies")]
+        plain = sum(1 for value in compared if value is not None for _ in _walk(value))
         to_every, to_others, to_named = (
             {label: [id(each) for each in members] for label, members in edges.items()} for edges in (every, others, named)
         )
@@ -174,10 +178,7 @@ class Workload:
         base, _, fragment = reference.partition("#")
         if base and base != str(own).partition("#")[0]:
             raise SchemaRefused(f"it refers to {reference!r}, which is not fetched; copy it to $defs and refer to #/$defs/...")
-        if "%" in fragment:
-            from urllib.parse import unquote  # noqa: PLC0415 - rarely needed
-
-            fragment = unquote(fragment)
+        fragment = unquote(fragment)
         if keyword == "$recursiveRef" or not fragment:
             yield self._root
         elif fragment.startswith("/"):
@@ -322,19 +323,14 @@ class Workload:
             raise SchemaRefused("it is too complex: too many of its parts refer to too many others")
 
 
-def _measure(schema: Any, limits: SchemaLimits) -> None:
-    """Reject a schema that is too deep or too large as JSON, before any code recurses into it."""
-    waiting: list[tuple[Any, int]] = [(schema, 1)]
-    parts = 0
+def _walk(value: Any) -> Iterator[int]:
+    """Yield the level of each part of a JSON value, without recursion."""
+    waiting: list[tuple[Any, int]] = [(value, 1)]
     while waiting:
-        part, depth = waiting.pop()
-        parts += 1
-        if depth > limits.max_depth or parts > limits.max_parts:
-            raise SchemaRefused(f"it is nested deeper than {limits.max_depth} or has more than {limits.max_parts:,} parts")
-        if isinstance(part, Mapping):
-            waiting += [(each, depth + 1) for each in part.values()]
-        elif isinstance(part, list | tuple):
-            waiting += [(each, depth + 1) for each in part]
+        part, level = waiting.pop()
+        yield level
+        inside = part.values() if isinstance(part, Mapping) else part if isinstance(part, list | tuple) else ()
+        waiting += [(each, level + 1) for each in inside]
 
 
 def _topological_order(edges: Mapping[int, Sequence[int]]) -> tuple[list[int], int | None]:
@@ -373,16 +369,3 @@ def _values(node: Node, *keywords: str) -> list[Node]:
     """Return the schemas of keywords that map names to schemas."""
     maps = [node[key] for key in keywords if isinstance(node.get(key), Mapping)]
     return [each for found in maps for each in found.values() if isinstance(each, Mapping)]
-
-
-def _size(found: Any) -> int:
-    """Return the number of parts of a plain value, which is compared part by part."""
-    waiting, parts = [found], -1 if found is None else 0
-    while waiting:
-        part = waiting.pop()
-        parts += 1
-        if isinstance(part, Mapping):
-            waiting += part.values()
-        elif isinstance(part, list | tuple):
-            waiting += part
-    return parts

@@ -34,16 +34,10 @@ class Field(Struct, frozen=True):
             found.setdefault("description", self.description)
         if self.default is not NO_DEFAULT:
             with suppress(TypeError, ValueError, OverflowError):  # not JSON, so it is not shown
-                found["default"] = _plain(self.default)
+                plain = decode(encode(self.default))
+                if plain is not None or self.default is None:  # NaN would be shown as null
+                    found["default"] = plain
         return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as plain JSON; raise an error if JSON cannot represent it, or only as null."""
-    plain = decode(encode(value))
-    if plain is None and value is not None:
-        raise ValueError(f"JSON cannot represent {value!r}")
-    return plain
 
 
 def object_schema(fields: Sequence[Field], schema_of: Callable[[Field], Schema]) -> Schema:
