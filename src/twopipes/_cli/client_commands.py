@@ -160,9 +160,6 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str], body: Body) 
         return OK
 
 
-# list
-
-
 class _Named(Struct):
     name: str
 
@@ -261,9 +258,6 @@ def _show_server(conversation: Conversation) -> None:
     terminal.say()
 
 
-# call
-
-
 async def _call_body(conversation: Conversation) -> int:
     options, client = conversation.options, conversation.client
     arguments: dict[str, Any] = options.arguments
@@ -320,9 +314,6 @@ async def _set_log_level(conversation: Conversation) -> None:
         await client.set_log_level(level)
 
 
-# read
-
-
 async def _read_body(conversation: Conversation) -> int:
     await _set_log_level(conversation)
     result = await conversation.request(conversation.client.read_resource, conversation.options.uri)
@@ -333,9 +324,6 @@ async def _read_body(conversation: Conversation) -> int:
     else:
         conversation.printer.contents(result.contents)
     return OK
-
-
-# prompt
 
 
 async def _prompt_body(conversation: Conversation) -> int:

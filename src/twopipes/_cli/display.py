@@ -72,8 +72,6 @@ class ResultPrinter:
         """Create a printer for a stream. Rows of a table are not wrapped in a file, so that they can be searched."""
         return cls(Terminal(stream, width=None if stream.isatty() else 2000), saver)
 
-    # Results
-
     def result(self, result: CallResult) -> None:
         """Print the result of a tool."""
         texts = [block.text for block in result.content if isinstance(block, protocol.TextContent)]
@@ -160,8 +158,6 @@ class ResultPrinter:
 
     def _print_dim(self, text: str) -> None:
         self.terminal.say((visible(text), _DIM))
-
-    # Lists
 
     def tools(self, tools: Sequence[protocol.Tool]) -> None:
         """Print a table of tools."""

@@ -52,9 +52,6 @@ def _diagnose_attempts(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis("out-of-time", f"there was no time left for: {', '.join(seen.out_of_time)}")
 
 
-# Its output
-
-
 def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
     attempts = [attempt for attempt in seen.attempts if attempt.purpose in {"handshake", "discover", "revision"}]
     strays = [stray for attempt in seen.attempts for stray in attempt.strays]
@@ -164,9 +161,6 @@ def _noise_at_exit(seen: Observations, late: Sequence[StrayLine]) -> Diagnosis:
     )
 
 
-# Its revisions
-
-
 def _diagnose_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
     refusals = [each for each in seen.attempts if each.purpose in {"handshake", "revision"}]
     strange = [each for each in refusals if each.outcome == "strange revision"]
@@ -213,9 +207,6 @@ def _is_explained(attempt: Attempt) -> bool:
 def _error_of(attempt: Attempt) -> str:
     reply = attempt.answers[0]
     return f"{reply.message} ({reply.code})"
-
-
-# Its lists
 
 
 def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
@@ -293,9 +284,6 @@ def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis("slow-start", what, cause=cause, fix=fix)
 
 
-# Its exit
-
-
 def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
     for attempt in seen.attempts:
         ending = attempt.ending
@@ -320,9 +308,6 @@ def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
                 f"{running} after it has exited; the doctor stopped what it found",
                 tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_EVIDENCE]),
             )
-
-
-# Texts
 
 
 def _by_runtime(seen: Observations, python: str, node: str, other: str) -> str:

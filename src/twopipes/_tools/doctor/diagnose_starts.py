@@ -143,9 +143,6 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
     return diagnosis("start-refused", what)
 
 
-# Containers
-
-
 def _diagnose_containers(resolution: Resolution) -> Iterator[Diagnosis]:
     """Diagnose the options of ``docker run``, ``kubectl exec`` and similar commands."""
     for layer in resolution.layers:
@@ -182,9 +179,6 @@ def _has(layer: Layer, letter: str, *names: str) -> bool:
     return False
 
 
-# It runs, but does not respond
-
-
 def diagnose_opening(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
     """Diagnose why neither the handshake nor the stateless opening got a response."""
     outcomes = {attempt.outcome for attempt in (first, probe) if attempt is not None}
@@ -207,7 +201,7 @@ def _proven_variable(seen: Observations) -> Attempt | None:
 
 
 def _diagnose_exit(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
-    words = [*(stray.text for stray in attempt.strays), *attempt.stderr]
+    words = attempt.output
     evidence = relevant_lines(words)
     proven = _proven_variable(seen)
     if proven is not None:

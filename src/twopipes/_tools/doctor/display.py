@@ -263,8 +263,6 @@ class TerminalReport:
         self._status: Any = None
         self._quoted: set[str] = set()
 
-    # Progress
-
     def heading(self, description: str, environment: str) -> None:
         """Print what is examined."""
         self._terminal.say(("twopipes doctor: ", "bold"), (visible(description), "bold"))
@@ -313,8 +311,6 @@ class TerminalReport:
             self._paragraph([" ", mark, " ", f"{step.label:<{_LABEL}}"], 2 + self._mark_width + _LABEL, step.text)
             self._quote(_LABEL + 4, step.lines)
         self._terminal.flush()
-
-    # Diagnoses
 
     def conclude(self, found: Sequence[Diagnosis]) -> None:
         """Print what is wrong and what to do."""

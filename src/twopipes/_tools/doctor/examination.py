@@ -129,8 +129,6 @@ class Examination:
         if not any(stray.kind in {"content-length", "pretty-printed"} for stray in first.strays):
             await self._try_environment()
 
-    # The environment
-
     async def _try_environment(self) -> None:
         """Try again with the whole environment of the user. If that helps, find out which variable makes the difference."""
         if self._command.environment != "minimal":
@@ -142,7 +140,7 @@ class Examination:
         full = await self._try("full environment", LATEST_LEGACY, extra=more)
         if full is None or not full.works:
             return
-        clue = missing_variable([line for attempt in self._attempts[:2] for line in _output_lines(attempt)])
+        clue = missing_variable([line for attempt in self._attempts[:2] for line in attempt.output])
         if clue is not None and clue.about in more:
             if await self._works_with({clue.about: more[clue.about]}):
                 return
@@ -163,8 +161,6 @@ class Examination:
     async def _works_with(self, variables: dict[str, str]) -> bool:
         attempt = await self._try("variables", LATEST_LEGACY, extra=variables)
         return attempt is not None and attempt.works
-
-    # One process
 
     async def _try(
         self, purpose: Purpose, revision: str, *, ending: Literal["eof", "SIGTERM"] = "eof", extra: dict[str, str] | None = None
@@ -316,10 +312,6 @@ def _name(info: Any) -> str | None:
     except msgspec.ValidationError:
         return None
     return None if found is None else f"{found.name} {found.version}".strip()
-
-
-def _output_lines(attempt: Attempt) -> list[str]:
-    return [*(stray.text for stray in attempt.strays), *attempt.stderr]
 
 
 def _read_source(resolution: Resolution) -> str | None:

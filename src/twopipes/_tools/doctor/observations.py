@@ -199,6 +199,11 @@ class Attempt(Struct, frozen=True, kw_only=True):
     ending: Ending | None = None  # how it reacted when it was asked to exit
 
     @property
+    def output(self) -> list[str]:
+        """The lines that it wrote, besides messages."""
+        return [*(stray.text for stray in self.strays), *self.stderr]
+
+    @property
     def works(self) -> bool:
         """Whether the handshake, or the stateless opening, succeeded."""
         return self.outcome == "agreed"

@@ -73,8 +73,6 @@ class ServerProcess:
                 self._reading.cancel()
                 await asyncio.gather(self._reading, return_exceptions=True)
 
-    # Reading and writing
-
     @property
     def elapsed(self) -> float:
         """Seconds since it was started."""
@@ -151,8 +149,6 @@ class ServerProcess:
     def processes(self) -> tuple[Process, ...]:
         """Return the processes that belong to the server."""
         return _marked_processes(self._mark)
-
-    # The end
 
     async def end(self, how: Literal["eof", "SIGTERM"], *, grace: float) -> Ending:
         """Ask it to exit, and kill it if it does not."""
