@@ -11,7 +11,7 @@ from check.asking_tools import add_asking_tools
 from twopipes import Server
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
-from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.probe import Permissions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "everything.py"

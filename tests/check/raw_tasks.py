@@ -15,7 +15,7 @@ from check.time_scale import scaled
 from twopipes import TwopipesError
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
-from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.server_source import ChannelTarget
 
 RELATED = "io.modelcontextprotocol/related-task"

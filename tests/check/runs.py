@@ -13,10 +13,10 @@ from twopipes._channels.base import Channel
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
 from twopipes._tools.check.client_run import InProcessDriver, Launcher, check_client
-from twopipes._tools.check.conversation import ProbeTimeouts
-from twopipes._tools.check.fake_server import ScenarioTimeouts, all_scenarios
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.passive import passive_rules
 from twopipes._tools.check.probe import all_probes, revisions_for
+from twopipes._tools.check.scenario import ScenarioTimeouts, all_scenarios
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import ChannelTarget, ServerTarget
 from twopipes._tools.check.verdict import DEFECT, CheckResult

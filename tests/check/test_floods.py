@@ -8,9 +8,9 @@ from check.runs import of_client, of_server, run
 from twopipes._process.command import ServerCommand
 from twopipes._tools.check import line_reader as intake
 from twopipes._tools.check.client_run import CommandDriver
-from twopipes._tools.check.conversation import ProbeTimeouts
-from twopipes._tools.check.fake_server import ScenarioTimeouts
 from twopipes._tools.check.line_reader import LineReader
+from twopipes._tools.check.messages import ProbeTimeouts
+from twopipes._tools.check.scenario import ScenarioTimeouts
 from twopipes._tools.check.server_source import CommandTarget
 
 MODERN = "2026-07-28"

@@ -15,8 +15,8 @@ from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
-from twopipes._tools.check.conversation import ProbeTimeouts
-from twopipes._tools.check.fake_server import all_scenarios
+from twopipes._tools.check.messages import ProbeTimeouts
+from twopipes._tools.check.scenario import all_scenarios
 from twopipes._tools.check.server_source import AddressTarget, CommandTarget
 
 # Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.

@@ -6,7 +6,7 @@ from check.full_tour import tour
 from check.runs import PATIENT, of_client, run
 from twopipes._cli.check import _scenario_timeouts
 from twopipes._tools.check.client_run import InProcessDriver
-from twopipes._tools.check.fake_server import ScenarioTimeouts
+from twopipes._tools.check.scenario import ScenarioTimeouts
 from twopipes.settings import Timeouts
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"

@@ -16,7 +16,7 @@ from twopipes._channels.memory import memory_pair
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import ChannelTarget, CommandTarget

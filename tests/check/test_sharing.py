@@ -7,7 +7,7 @@ import pytest
 from check.healthy import PERMISSIONS, new_server, served
 from check.runs import run
 from check.time_scale import scaled
-from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.probe import Probe, all_probes, probe
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import ChannelTarget

@@ -9,7 +9,7 @@ from check.healthy import EXAMPLE
 from check.runs import of_server, run
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.server_source import CommandTarget
 
 LINK = Path(__file__).parent / "slow_link.py"

@@ -8,8 +8,8 @@ import pytest
 from check.mutation import FOLDER, all_mutants
 from check.runs import judged
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.fake_server import all_scenarios
 from twopipes._tools.check.probe import all_probes
+from twopipes._tools.check.scenario import all_scenarios
 
 PAGE = Path(__file__).parents[3] / "shared" / "spec" / "requirements.md"
 SECTIONS = sorted({rule.section for rule in RULES.values()})

@@ -20,12 +20,12 @@ from twopipes._cli.trace_file import load_conversation, open_trace
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import chosen
 from twopipes._tools.check.client_run import CommandDriver, PersonDriver, check_client, check_one
-from twopipes._tools.check.conversation import ProbeTimeouts
-from twopipes._tools.check.fake_server import ScenarioTimeouts
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.passive import check_conversation
 from twopipes._tools.check.probe import Permissions
 from twopipes._tools.check.report import FORMATS, exit_code, rendered
 from twopipes._tools.check.rule_pages import explained, listed
+from twopipes._tools.check.scenario import ScenarioTimeouts
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import target_for
 from twopipes._tools.check.verdict import CheckResult

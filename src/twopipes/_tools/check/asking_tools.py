@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
 
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer
+from twopipes._protocol.revisions import CLIENT_CAPABILITIES
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import text
-from twopipes._tools.check.questions import ELICIT, ROOTS, SAMPLE, declares, members
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.questions import ELICIT, ROOTS, SAMPLE, declares
 from twopipes._tools.check.verdict import Skip
 
 Questions = Mapping[str, tuple[str, Any]]
@@ -197,11 +201,47 @@ def sampling(prompt: str, **more: Any) -> tuple[str, dict[str, Any]]:
     return SAMPLE, {"messages": [{"role": "user", "content": {"type": "text", "text": prompt}}], "maxTokens": 100, **more}
 
 
+QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "roots": (ROOTS, {}),
+    "sampling": sampling("Say hello."),
+    "elicitation": form("Who are you?", {"name": {"type": "string", "title": "Name"}}, required=["name"]),
+}
+"""By capability: the method and the params of a question that a client with this capability can answer."""
+
+
 def easy_questions(prefix: str = "") -> Questions:
     """Return one simple question of each kind. The tool leaves out those that the client did not declare."""
-    name = {"name": {"type": "string", "title": "Name"}}
-    return {
-        f"{prefix}who": form("Who are you?", name, required=["name"]),
-        f"{prefix}say": sampling("Say hello."),
-        f"{prefix}where": (ROOTS, None),
-    }
+    keys = {"who": "elicitation", "say": "sampling", "where": "roots"}
+    return {prefix + key: QUESTIONS[capability] for key, capability in keys.items()}
+
+
+def elicitation_modes(client_capabilities: Mapping[str, Any]) -> set[str]:
+    """Return the modes of elicitation that a client declares. An empty capability means forms (CP-04)."""
+    declared = client_capabilities.get("elicitation")
+    if not isinstance(declared, dict):
+        return set()
+    return {mode for mode in ("form", "url") if mode in declared} or ({"form"} if not declared else set())
+
+
+def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
+    """Return a question that a client declares to answer; ``None`` if it declares none."""
+    for capability, question in QUESTIONS.items():
+        is_declared = isinstance(client_capabilities.get(capability), dict) and CLIENT_CAPABILITIES[capability].has(revision)
+        if is_declared and (capability != "elicitation" or "form" in elicitation_modes(client_capabilities)):
+            return question
+    return None
+
+
+@asynccontextmanager
+async def open_call(fake: FakeServer) -> AsyncIterator[ClientMessage]:
+    """Wait for a call of a tool, and delay the responses to all calls until the end of the block."""
+    done = asyncio.Event()
+
+    async def wait(_message: ClientMessage) -> None:
+        await done.wait()
+
+    fake.on["tools/call"] = wait
+    try:
+        yield await fake.wait_for("tools/call")
+    finally:
+        done.set()

@@ -16,10 +16,12 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.revisions import ALL, LEGACY, MODERN
 from twopipes._rules.table import RULES
-from twopipes._tools.check.fake_server import Baseline, FakeServer, Scenario, ScenarioTimeouts, all_scenarios, asked_for, spoken_in
+from twopipes._tools.check.fake_server import Baseline, FakeServer
+from twopipes._tools.check.messages import asked_for, spoken_in
 from twopipes._tools.check.passive import judged
 from twopipes._tools.check.probe import revisions_for
 from twopipes._tools.check.relay import RelayedChannel, listen_for_relays
+from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts, all_scenarios
 from twopipes._tools.check.verdict import CheckResult, Skip, defect
 from twopipes._trace.format import Entry
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError

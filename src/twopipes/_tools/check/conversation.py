@@ -13,7 +13,7 @@ from twopipes._process.exit_status import ExitStatus
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes._protocol.revisions import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN
 from twopipes._tools.check.line_reader import LineReader
-from twopipes._tools.check.server_reply import (
+from twopipes._tools.check.messages import (
     CannotOpen,
     NoResponse,
     ProbeTimeouts,
@@ -22,14 +22,11 @@ from twopipes._tools.check.server_reply import (
     Transcript,
     Waiter,
     members,
-    same_id,
 )
 from twopipes._trace.format import Event, Kind
 from twopipes._version import __version__
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
-
-__all__ = ["CannotOpen", "NoResponse", "ProbeTimeouts", "ReceivedLine", "Response", "same_id"]  # imported from here by the topics
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
 ALL_CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}

@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from twopipes._codes import CAPABILITY_MISSING
 from twopipes._protocol.revisions import INPUT_METHODS, LEGACY
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
+from twopipes._tools.check.messages import NoResponse, Response, members
 from twopipes._tools.check.probe import Case, Features, no_call
-from twopipes._tools.check.questions import ELICIT, members
-from twopipes._tools.check.server_reply import NoResponse, Response
+from twopipes._tools.check.questions import ELICIT
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.verdict import Quotable, Skip
 

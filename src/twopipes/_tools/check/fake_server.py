@@ -25,17 +25,14 @@ from msgspec import Struct
 from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
-from twopipes._tools.check.client_message import ClientMessage, asked_for, spoken_in
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
 from twopipes._tools.check.line_reader import LineReader
-from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts, all_scenarios, scenario
-from twopipes._tools.check.server_reply import Waiter, decoded, same_id
-from twopipes._tools.check.verdict import Quotable, Skip, VerdictRecorder
+from twopipes._tools.check.messages import ClientMessage, Waiter, asked_for, decoded, id_key, parts_of, same_id
+from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts
+from twopipes._tools.check.verdict import Quotable, Quote, Skip, VerdictRecorder
 from twopipes._trace.format import Event, EventName, Line
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
-
-__all__ = ["ClientMessage", "Scenario", "ScenarioTimeouts", "all_scenarios", "asked_for", "scenario", "spoken_in"]
 
 Handler = Callable[["ClientMessage"], Any]
 
@@ -286,6 +283,25 @@ class FakeServer(VerdictRecorder, Waiter):
         """Add a tool without arguments: its result, or a handler as in :attr:`on`, and other members, such as ``outputSchema``."""
         self.healthy.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
         self.healthy.results[name] = does
+
+    def exchanges(self, method: str) -> Quote:
+        """Return the requests of one method and the responses to them, to quote them."""
+        asked = self.requests(method)
+        keys = {(message.connection.number, id_key(message.id)) for message in asked}
+        answers = [
+            line
+            for connection in self.connections
+            for line in connection.sent_lines
+            for part in parts_of(decoded(line))
+            if "method" not in part and (connection.number, id_key(part.get("id"))) in keys
+        ]
+        return Quote(sent=tuple(answers), received=tuple(message.raw for message in asked))
+
+    def sent_with(self, *marks: str | bytes) -> Quote:
+        """Return the lines of the fake server that contain one of these marks, to quote them."""
+        wanted = [mark.encode() if isinstance(mark, str) else mark for mark in marks]
+        lines = [line for connection in self.connections for line in connection.sent_lines]
+        return Quote(sent=tuple(line for line in lines if any(mark in line for mark in wanted)))
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Return the lines of both sides."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from twopipes._tools.check.conversation import CannotOpen
+from twopipes._tools.check.messages import CannotOpen
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes.errors import ChannelBroken, StartFailed
 

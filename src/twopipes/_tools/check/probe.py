@@ -24,7 +24,7 @@ from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import SECTIONS
 from twopipes._tools.check.conversation import LiveConversation
-from twopipes._tools.check.server_reply import NoResponse, ProbeTimeouts, Response, members
+from twopipes._tools.check.messages import NoResponse, ProbeTimeouts, Response, members
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes.errors import LocalProtocolError

@@ -11,10 +11,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from twopipes._protocol.revisions import MODERN, SAMPLING_CONTENT_ARRAYS, SAMPLING_CONTENT_TYPES
-from twopipes._tools.check.server_reply import members, parts_of
+from twopipes._tools.check.messages import members, parts_of
 from twopipes._trace.judges.table import is_json, objects_in, shown, wrong_types
-
-__all__ = ["members", "shown"]  # imported from here by the topics
 
 ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"

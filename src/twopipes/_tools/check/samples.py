@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes._tools.check.conversation import LiveConversation, NoResponse
+from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.messages import NoResponse, Response, parts_of
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import Response, parts_of
 from twopipes._tools.check.verdict import Quote
 
 CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")

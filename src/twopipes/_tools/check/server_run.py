@@ -10,9 +10,10 @@ from typing import Any
 
 from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import CannotOpen, LiveConversation, NoResponse
+from twopipes._tools.check.conversation import LiveConversation
 from twopipes._tools.check.explore import explored
 from twopipes._tools.check.idle import IdleControl
+from twopipes._tools.check.messages import CannotOpen, NoResponse
 from twopipes._tools.check.passive import judged, judged_in_any
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, all_probes, no_call, no_such_tool, revisions_for
 from twopipes._tools.check.server_source import ServerTarget

@@ -12,7 +12,8 @@ from twopipes._channels.base import Channel
 from twopipes._client.targets import SocketTarget
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
-from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Observer, ProbeTimeouts
+from twopipes._tools.check.conversation import LiveConversation, Observer
+from twopipes._tools.check.messages import CannotOpen, ProbeTimeouts
 
 
 class ServerTarget(ABC):

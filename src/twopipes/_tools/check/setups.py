@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from twopipes._protocol.revisions import INPUT_METHODS, META_SUBSCRIPTION_ID
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE, LiveConversation
+from twopipes._tools.check.messages import NoResponse, ReceivedLine, Response, members, same_id
 from twopipes._tools.check.probe import Case, SafeCall
 from twopipes._tools.check.samples import has_worked
-from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response, members, same_id
 from twopipes._tools.check.verdict import Skip
 
 # The names of tools to try first. Only their behaviour decides.

@@ -14,7 +14,8 @@ from msgspec import Struct, field
 from msgspec.json import encode
 
 from twopipes._protocol.revisions import MODERN
-from twopipes._tools.check.conversation import LiveConversation, NoResponse
+from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.messages import NoResponse
 from twopipes._tools.check.probe import Probe
 from twopipes._tools.check.server_source import ServerTarget
 

@@ -11,10 +11,11 @@ from collections import Counter
 from typing import Any
 
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.declared_questions import QUESTIONS
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.asking_tools import QUESTIONS
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, RawResult
-from twopipes._tools.check.quotes import exchanges
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 _READ = "resources/read"
@@ -60,7 +61,7 @@ async def returns_resources_that_are_already_stale(fake: FakeServer) -> None:
         raise Skip(_READ_ONCE_ONLY)
     for name, what in (("negative", "a negative ttlMs"), ("missing", "no ttlMs")):
         why = f"the client cached a resource with {what}, but read one with ttlMs 0 again"
-        fake.expect("CH-03", reads[name] >= 2, why, about=exchanges(fake, _READ))
+        fake.expect("CH-03", reads[name] >= 2, why, about=fake.exchanges(_READ))
 
 
 @scenario("CH-03")
@@ -78,7 +79,7 @@ async def returns_a_list_that_is_soon_stale(fake: FakeServer) -> None:
     await fake.exited_after("tools/call", hold)
     count = counts[-1] - counts[0]
     why = f"during one call, the client polled: it requested a list with ttlMs {_SHORT} {count} times"
-    fake.expect("CH-03", count < _POLLING, why, about=exchanges(fake, "tools/list"))
+    fake.expect("CH-03", count < _POLLING, why, about=fake.exchanges("tools/list"))
 
 
 @scenario("CH-04")
@@ -93,7 +94,7 @@ async def returns_resources_that_may_be_cached(fake: FakeServer) -> None:
         raise Skip("the client does not read the resources that are listed")
     missing = ", ".join(name for name in names if name not in reads)
     why = f"the client read {', '.join(reads)}; once results could be cached, it did not read {missing}"
-    fake.expect("CH-04", not missing, why, about=exchanges(fake, _READ))
+    fake.expect("CH-04", not missing, why, about=fake.exchanges(_READ))
 
 
 @scenario("CH-05")
@@ -116,7 +117,7 @@ async def asks_before_it_returns_a_resource(fake: FakeServer) -> None:
     if reads["note"] < 2:
         raise Skip(_READ_ONCE_ONLY)
     why = "the client cached a result that it got by answering a question: it did not request it a second time"
-    fake.expect("CH-05", reads["gated"] >= 2, why, about=exchanges(fake, _READ))
+    fake.expect("CH-05", reads["gated"] >= 2, why, about=fake.exchanges(_READ))
 
 
 @scenario("CH-07")
@@ -143,7 +144,7 @@ async def announces_a_change(fake: FakeServer) -> None:
     if "tools/list" not in before or not (again or "prompts/list" in before & after):
         raise Skip("the client did not need a list again after the change")
     why = "after the list of tools changed, the client requested the prompts again, but not the tools"
-    fake.expect("CH-07", again, why, about=exchanges(fake, "tools/list"))
+    fake.expect("CH-07", again, why, about=fake.exchanges("tools/list"))
 
 
 @scenario("CH-09")

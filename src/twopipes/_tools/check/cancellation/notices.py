@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twopipes._tools.check.client_message import ClientMessage
-from twopipes._tools.check.server_reply import ReceivedLine, same_id
+from twopipes._tools.check.messages import ClientMessage, ReceivedLine, same_id
 from twopipes._tools.check.verdict import VerdictRecorder
 
 CANCELLED = "notifications/cancelled"

@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from twopipes._tools.check.cancellation.notices import CANCELLED, UNUSED_ID, judge_notice
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, DEFAULT_ANSWERS, ReceivedLine, same_id
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, DEFAULT_ANSWERS
+from twopipes._tools.check.messages import ReceivedLine, same_id
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.setups import about, open_question, progress_of, slow_call
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from twopipes._tools.check.asking_tools import open_call, question_for
 from twopipes._tools.check.cancellation.notices import CANCELLED, UNUSED_ID, judge_notice
-from twopipes._tools.check.conversation import same_id
-from twopipes._tools.check.declared_questions import open_call, question_for
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, asked_for, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE, text
+from twopipes._tools.check.messages import ClientMessage, asked_for, same_id
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 # Requests with which a client may continue that calls no more tools.

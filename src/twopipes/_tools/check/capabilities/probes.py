@@ -7,10 +7,10 @@ from typing import Any
 
 from twopipes._codes import CAPABILITY_MISSING
 from twopipes._protocol.revisions import SERVER_CAPABILITIES
-from twopipes._tools.check.conversation import CannotOpen, NoResponse
 from twopipes._tools.check.explore import explored, is_refused_well, wants
+from twopipes._tools.check.messages import CannotOpen, NoResponse, members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import ELICIT, SAMPLE, members
+from twopipes._tools.check.questions import ELICIT, SAMPLE
 from twopipes._tools.check.setups import asking_calls, input_requests
 from twopipes._tools.check.verdict import Quotable
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES, META_CAPABILITIES
-from twopipes._tools.check.asking_tools import AskingTool, Round
-from twopipes._tools.check.declared_questions import QUESTIONS, elicitation_modes
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
-from twopipes._tools.check.questions import ELICIT, members
+from twopipes._tools.check.asking_tools import QUESTIONS, AskingTool, Round, elicitation_modes
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.questions import ELICIT
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 

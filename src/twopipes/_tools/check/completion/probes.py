@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twopipes._codes import INVALID_PARAMS, METHOD_NOT_FOUND
-from twopipes._tools.check.conversation import Response
+from twopipes._tools.check.messages import Response
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.verdict import Skip
 

@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from twopipes._protocol.revisions import CONTENT_TYPES
-from twopipes._tools.check.questions import members, shown
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.verdict import Quotable, VerdictRecorder
+from twopipes._trace.judges.table import shown
 
 Fault = tuple[str, str]
 """The rule that is broken, and what breaks it."""

@@ -14,10 +14,9 @@ from twopipes._tools.check.content.blocks import (
     judge_icons,
     rules_about,
 )
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import called, is_complete, prompted, quoted, read
-from twopipes._tools.check.server_reply import Response
 
 
 @probe("CT-01", "CT-02", "CT-03", "CT-04", "CT-05")

@@ -8,9 +8,9 @@ from typing import Any
 from twopipes._protocol.revisions import META_CLIENT_INFO, SAMPLING_CONTENT_TYPES
 from twopipes._tools.check.asking_tools import AskingTool, Round, sampling
 from twopipes._tools.check.content.blocks import faults_of_block, judge_faults, judge_icons, rules_about
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
-from twopipes._tools.check.questions import members
-from twopipes._tools.check.quotes import sent_with
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.scenario import scenario
 
 
 @scenario("CT-01", "CT-03", "CT-04")
@@ -60,7 +60,7 @@ async def lists_icons_at_unsafe_addresses(fake: FakeServer) -> None:
     try:
         await fake.exited_after("tools/list")
         await asyncio.sleep(fake.timeouts.grace)  # a connection may still wait to be accepted
-        quote = sent_with(fake, "javascript:")
+        quote = fake.sent_with("javascript:")
         fake.expect("CT-07", not visitors, "the client connected to the ftp: or ws: address of an icon", about=quote)
         fake.expect_as_usual("CT-07", "when tools had icons at ftp:, ws:, file: and javascript: addresses", about=quote)
     finally:
@@ -73,4 +73,4 @@ async def returns_a_block_of_an_unknown_type(fake: FakeServer) -> None:
     content = [{"type": "hologram", "shape": "cube"}, {"type": "text", "text": "Hello."}]
     fake.healthy.results |= {name: {"content": content} for name in fake.healthy.results}
     await fake.exited_after("tools/call")
-    fake.expect_as_usual("CT-08", "when results had a block of an unknown type beside a text", about=sent_with(fake, "hologram"))
+    fake.expect_as_usual("CT-08", "when results had a block of an unknown type beside a text", about=fake.sent_with("hologram"))

@@ -6,10 +6,10 @@ from typing import Any
 
 from twopipes._codes import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_CLIENT_INFO, META_VERSION
-from twopipes._tools.check.conversation import CLIENT_INFO, LiveConversation, NoResponse, Response
+from twopipes._tools.check.conversation import CLIENT_INFO, LiveConversation
 from twopipes._tools.check.lifecycle.probes import listing
+from twopipes._tools.check.messages import NoResponse, Response, members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.setups import progress_of
 
 _CANCELLED = "notifications/cancelled"

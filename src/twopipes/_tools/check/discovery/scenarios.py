@@ -6,8 +6,10 @@ from collections import Counter
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_SERVER_INFO, META_VERSION, MODERN
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, asked_for, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import Fault
+from twopipes._tools.check.messages import ClientMessage, asked_for
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 # Identical requests that are accepted although each was rejected.

@@ -10,6 +10,7 @@ from msgspec.json import encode
 from twopipes._codes import URLS_REQUIRED
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.explore import Question, askers, converse, explored, is_refused_well, wants
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import (
     ELICIT,
@@ -17,14 +18,12 @@ from twopipes._tools.check.questions import (
     filled_form,
     form_faults,
     kinds_of_fields,
-    members,
     number_fields,
     old_form_faults,
     secrets_in,
-    shown,
     url_faults,
 )
-from twopipes._tools.check.server_reply import Response
+from twopipes._trace.judges.table import shown
 
 _TOOLS = 3
 _NOT_A_NUMBER = "twopipes-check-no-number"

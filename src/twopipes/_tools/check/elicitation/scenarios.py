@@ -10,9 +10,12 @@ from twopipes._client.form_check import form_errors
 from twopipes._codes import INVALID_PARAMS
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES
 from twopipes._tools.check.asking_tools import AskingTool, Reply, Round, form
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
-from twopipes._tools.check.questions import ELICIT, declares, members, reply_faults, shown
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.questions import ELICIT, declares, reply_faults
 from twopipes._tools.check.round_trips.scenarios import judge_a_no
+from twopipes._tools.check.scenario import scenario
+from twopipes._trace.judges.table import shown
 
 _NAME = {"name": {"type": "string", "title": "Name", "minLength": 1}}
 _COLOURS = ["red", "green", "blue"]

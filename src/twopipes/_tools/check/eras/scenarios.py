@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_VERSION, MODERN
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, RawResult
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 _BOTH = (LEGACY[-1], MODERN[-1])

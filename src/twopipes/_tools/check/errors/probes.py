@@ -15,9 +15,9 @@ from twopipes._codes import (
     URLS_REQUIRED,
 )
 from twopipes._protocol.revisions import META_VERSION, RESERVED_CODES
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, Response
+from twopipes._tools.check.conversation import ALL_CAPABILITIES
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import required_of
 
 _NO_METHOD = "twopipes-check/no-such-method"

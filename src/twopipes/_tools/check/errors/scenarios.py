@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import Fault, text
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 
 
 @scenario("ER-07")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from twopipes._codes import METHOD_NOT_FOUND
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.verdict import Skip
 
 _UNKNOWN = {"extensions": {"com.example/unknown": {"level": 9}, "org.example.nested/other": {}}}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import text
-from twopipes._tools.check.questions import members
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 _UI = "io.modelcontextprotocol/ui"

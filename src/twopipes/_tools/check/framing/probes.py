@@ -6,7 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, NoResponse, ReceivedLine, same_id
+from twopipes._tools.check.conversation import ALL_CAPABILITIES
+from twopipes._tools.check.messages import NoResponse, ReceivedLine, same_id
 from twopipes._tools.check.probe import Case, probe
 from twopipes._wire import encode_line
 

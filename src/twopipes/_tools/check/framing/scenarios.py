@@ -7,8 +7,10 @@ from typing import Any
 
 from msgspec.json import decode
 
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE, text
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Quote
 from twopipes._trace.format import Line
 from twopipes._wire import encode_line

@@ -10,8 +10,9 @@ from msgspec.json import encode
 from twopipes._schema.complexity import SchemaRefused
 from twopipes._schema.validation import available, check_dialect
 from twopipes._tools.check.conversation import ALL_CAPABILITIES
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import ELICIT, members
+from twopipes._tools.check.questions import ELICIT
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.verdict import Quote, Skip
 

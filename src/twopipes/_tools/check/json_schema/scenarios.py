@@ -6,8 +6,9 @@ import asyncio
 import socket
 from typing import Any
 
-from twopipes._tools.check.fake_server import FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import text
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 # Steps with two alternatives each, so that there are 2 ** 40 ways in all.

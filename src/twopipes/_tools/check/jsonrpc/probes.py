@@ -8,8 +8,8 @@ from typing import Any
 from twopipes._codes import INVALID_REQUEST, PARSE_ERROR
 from twopipes._rules.table import RULES
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
+from twopipes._tools.check.messages import ReceivedLine
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.server_reply import ReceivedLine
 from twopipes._wire import encode_line
 
 _CALLS = 8

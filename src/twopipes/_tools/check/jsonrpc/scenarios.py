@@ -8,11 +8,10 @@ from typing import Any
 from msgspec.json import decode
 
 from twopipes._codes import INVALID_REQUEST, METHOD_NOT_FOUND
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE
-from twopipes._tools.check.questions import members
-from twopipes._tools.check.quotes import sent_with
-from twopipes._tools.check.server_reply import id_key, parts_of, same_id
+from twopipes._tools.check.messages import ClientMessage, id_key, members, parts_of, same_id
+from twopipes._tools.check.scenario import scenario
 from twopipes._wire import encode_line
 
 _NUMBER, _TEXT, _UNKNOWN, _ROOTS = 4100001, "4100001", "unknown", "roots"
@@ -41,7 +40,7 @@ async def asks_the_client(fake: FakeServer) -> None:
     await fake.exited_after("tools/list", ask)
     _judge_responses(fake, list(asked))
     for request_id in (_NUMBER, _TEXT):
-        message, response = next(iter(_responses_to(fake, request_id)), (sent_with(fake, _TEXT), {}))
+        message, response = next(iter(_responses_to(fake, request_id)), (fake.sent_with(_TEXT), {}))
         is_empty = isinstance(response.get("result"), dict) and not response["result"].keys() - {"_meta"}
         why = f"a ping of the server with the id {request_id!r} got {_summary(response)}, not an empty result"
         fake.expect("PI-01", is_empty, why, about=message)
@@ -59,14 +58,14 @@ def _judge_unusual_ids(fake: FakeServer) -> None:
     for rule, request_id in (("FR-02", _LINES), ("FR-03", _LETTERS)):
         if _responses_to(fake, _TEXT):
             why = f"a ping with the id {request_id!r} got no response with this id, but one with a plain id did"
-            fake.expect(rule, _responses_to(fake, request_id), why, about=broken or sent_with(fake, _UNKNOWN))
+            fake.expect(rule, _responses_to(fake, request_id), why, about=broken or fake.sent_with(_UNKNOWN))
         else:
             fake.skip(rule, "the client does not respond to pings")
 
 
 def _judge_unknown(fake: FakeServer) -> None:
     responses = _responses_to(fake, _UNKNOWN)
-    message, response = next(iter(responses), (sent_with(fake, _UNKNOWN), {}))
+    message, response = next(iter(responses), (fake.sent_with(_UNKNOWN), {}))
     why = f"an unknown method got {_summary(response)}"
     fake.expect("JR-16", _code(response) is not None, why, about=message)
     if responses:
@@ -108,7 +107,7 @@ async def adds_unknown_members(fake: FakeServer) -> None:
     fake.healthy.tools[:] = [_extended(tool) for tool in fake.healthy.tools]
     fake.healthy.capabilities["zz"] = {"deep": True}
     await fake.exited_after("tools/list")
-    fake.expect_as_usual("JR-18", "when results, tools and content had an unknown member zz", about=sent_with(fake, '"zz"'))
+    fake.expect_as_usual("JR-18", "when results, tools and content had an unknown member zz", about=fake.sent_with('"zz"'))
     fake.forbid("PI-04", fake.first("ping"), "the client sent a ping in a modern revision")
 
 
@@ -132,7 +131,7 @@ async def sends_unrequested_responses(fake: FakeServer) -> None:
         return SILENCE
 
     await fake.exited_after("tools/list", send_twice)
-    quote = sent_with(fake, "999999", '"tools":[')
+    quote = fake.sent_with("999999", '"tools":[')
     fake.expect_as_usual("JR-19", "when a response came twice, and one without a request", about=quote)
     answered = next((message for message, response in _responses(fake) if response.get("id") is None), None)
     fake.forbid("JR-10", answered, "a notification that is unknown, or lacks its params, was answered")
@@ -153,7 +152,7 @@ async def sends_broken_lines(fake: FakeServer) -> None:
             send([decode(fake.line_for(message, {"tools": [{**fake.healthy.tools[0], "name": _STRAY}]}))])
 
     await fake.exited_after("tools/list", send_broken)
-    quote = sent_with(fake, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY)
+    quote = fake.sent_with("{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY)
     fake.expect_as_usual("JR-20", "when lines came that are not messages", about=quote)
     for message, response in _responses_to(fake, _ODD)[:1]:
         why = f"a request whose method is a number got {_summary(response)}, not the error -32600"
@@ -194,7 +193,7 @@ async def sends_batches(fake: FakeServer) -> None:
     await fake.exited_after("tools/list", ask)
     count = sum(bool(_responses_to(fake, each)) for each in _BATCH)
     why = f"of two requests in a batch, {count} got a response"
-    if not fake.expect("JR-12", count == 2, why, about=sent_with(fake, _BATCH[0])):
+    if not fake.expect("JR-12", count == 2, why, about=fake.sent_with(_BATCH[0])):
         fake.give_up("the batch was not answered")
     lines = [message for message, response in _responses(fake) if response.get("id") in _BATCH]
     is_one = lines[0] is lines[-1] and isinstance(lines[0].message, list) and len(lines[0].message) == 2

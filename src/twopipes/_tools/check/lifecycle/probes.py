@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import CONTENT_TYPES, LEGACY, META_CAPABILITIES, META_VERSION, MODERN
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation, Response, handshake
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation, handshake
+from twopipes._tools.check.messages import Response
 from twopipes._tools.check.probe import Case, probe
 
 # Versions that no server supports.

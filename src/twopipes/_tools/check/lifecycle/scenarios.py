@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SERVER_INFO, SILENCE, Fault
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._trace.format import Event
 
 _UNKNOWN = "1999-01-01"

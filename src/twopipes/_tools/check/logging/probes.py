@@ -7,7 +7,8 @@ from typing import Any
 
 from twopipes._codes import INVALID_PARAMS, METHOD_NOT_FOUND
 from twopipes._protocol.revisions import LEGACY, META_LOG_LEVEL, META_SUBSCRIPTION_ID, MODERN
-from twopipes._tools.check.conversation import LiveConversation, ReceivedLine, Response
+from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.messages import ReceivedLine, Response
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.setups import stop_listening

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.scenario import scenario
 
 
 @scenario("LG-09")

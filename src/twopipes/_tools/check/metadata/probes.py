@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from twopipes._tools.check.messages import NoResponse, members
 from twopipes._tools.check.metadata.shapes import FUTURE, JUNK, judge_metas, metas
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
-from twopipes._tools.check.server_reply import NoResponse
 
 _CALLS = 4
 _LISTS = {"tools": ["tools/list"], "prompts": ["prompts/list"], "resources": ["resources/list", "resources/templates/list"]}

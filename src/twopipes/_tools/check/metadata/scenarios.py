@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.fake_server import FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.metadata.shapes import FUTURE, JUNK, judge_metas, metas
-from twopipes._tools.check.questions import members
+from twopipes._tools.check.scenario import scenario
 
 
 @scenario("MT-01", "MT-02", "MT-03", "MT-05", "MT-07")

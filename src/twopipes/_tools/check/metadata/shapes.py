@@ -8,7 +8,7 @@ from typing import Any
 
 from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.revisions import META_KEYS
-from twopipes._tools.check.questions import members
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.verdict import Quotable, VerdictRecorder
 
 # The lists whose items may have a _meta. Deeper members belong to the author of a tool, and may have any name.

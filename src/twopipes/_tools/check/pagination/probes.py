@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from twopipes._codes import INVALID_PARAMS
-from twopipes._tools.check.conversation import LiveConversation, Response
+from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.messages import Response
 from twopipes._tools.check.probe import Case, probe
 
 # By method: the member with the items, and the capability.

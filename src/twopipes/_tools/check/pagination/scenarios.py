@@ -6,9 +6,10 @@ from itertools import count, pairwise
 from typing import Any
 
 from twopipes._codes import INVALID_PARAMS
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import Fault, text
-from twopipes._tools.check.quotes import exchanges
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 _LIST = "tools/list"
@@ -74,14 +75,14 @@ async def lists_an_empty_page(fake: FakeServer) -> None:
     """The second page is empty, and there is a third one."""
     await _serve_pages(fake, (2, "second"), (0, "third"), (0, None))
     why = "the client treated an empty page as the last one, although it has a nextCursor"
-    fake.expect("PG-02", _has_followed(fake, "third"), why, about=exchanges(fake, _LIST))
+    fake.expect("PG-02", _has_followed(fake, "third"), why, about=fake.exchanges(_LIST))
 
 
 @scenario("PG-04")
 async def uses_an_empty_cursor(fake: FakeServer) -> None:
     """The cursor of the third page is the empty string."""
     await _serve_pages(fake, (2, "second"), (2, ""), (0, None))
-    fake.expect("PG-04", _has_followed(fake, ""), "the client treated an empty nextCursor as the end", about=exchanges(fake, _LIST))
+    fake.expect("PG-04", _has_followed(fake, ""), "the client treated an empty nextCursor as the end", about=fake.exchanges(_LIST))
 
 
 @scenario("PG-06")

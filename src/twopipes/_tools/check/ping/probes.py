@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.conversation import handshake
+from twopipes._tools.check.messages import Response
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.setups import SlowCall, slow_call
 
 # A busy machine may delay one response to a ping, but not all of them.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE
-from twopipes._tools.check.quotes import sent_with
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.timeouts.scenarios import gives_up
 
 
@@ -23,7 +24,7 @@ async def pings_while_the_client_waits(fake: FakeServer) -> None:
     await fake.exited_after("initialize")
     for method, response in answers.items():
         why = f"a ping got no result while the client waited for the response to {method}"
-        fake.expect("PI-02", response and response.is_result, why, about=response or sent_with(fake, '"ping"'))
+        fake.expect("PI-02", response and response.is_result, why, about=response or fake.sent_with('"ping"'))
 
 
 @scenario("PI-03", judged=False)

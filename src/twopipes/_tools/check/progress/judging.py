@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twopipes._tools.check.server_reply import ReceivedLine, same_id
+from twopipes._tools.check.messages import ReceivedLine, same_id
 from twopipes._tools.check.verdict import VerdictRecorder
 
 OVER = ("completed", "failed", "cancelled")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation, ReceivedLine, Response
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
+from twopipes._tools.check.messages import ReceivedLine, Response, members
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.progress.judging import OVER, is_token, judge_increase, judge_task
-from twopipes._tools.check.server_reply import members
 from twopipes._tools.check.setups import SlowCall, open_question, progress_of, slow_call, stop_listening
 from twopipes._tools.check.verdict import Skip
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from twopipes._protocol.revisions import MODERN
-from twopipes._tools.check.conversation import same_id
-from twopipes._tools.check.declared_questions import question_for
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.asking_tools import question_for
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import ClientMessage, members, same_id
 from twopipes._tools.check.progress.judging import OVER, is_token, judge_increase, judge_task
-from twopipes._tools.check.questions import members
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 _PROGRESS = "notifications/progress"

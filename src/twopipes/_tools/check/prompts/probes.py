@@ -6,10 +6,9 @@ from typing import Any
 
 from twopipes._codes import INVALID_PARAMS
 from twopipes._tools.check.content.blocks import is_mime_type
+from twopipes._tools.check.messages import Response, members, parts_of
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import is_complete, prompted, quoted, required_of
-from twopipes._tools.check.server_reply import Response, parts_of
 
 _TYPES = {"description": str, "title": str, "required": bool}
 

@@ -11,9 +11,9 @@ from typing import Any
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.content.blocks import faults_of_contents
 from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.messages import ReceivedLine, Response
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import is_complete, named, quoted, read
-from twopipes._tools.check.server_reply import ReceivedLine, Response
 
 _UPDATED = "notifications/resources/updated"
 _UNKNOWN = "twopipes-check-no-such-resource"

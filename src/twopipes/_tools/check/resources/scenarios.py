@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import FakeServer, scenario
-from twopipes._tools.check.questions import members
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import members
+from twopipes._tools.check.scenario import scenario
 
 
 @scenario("RS-05")

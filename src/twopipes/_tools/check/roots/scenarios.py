@@ -7,9 +7,11 @@ from typing import Any
 
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.asking_tools import AskingTool, Round
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
-from twopipes._tools.check.questions import ROOTS, declares, members, root_faults, shown
-from twopipes._tools.check.quotes import sent_with
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.questions import ROOTS, declares, root_faults
+from twopipes._tools.check.scenario import scenario
+from twopipes._trace.judges.table import shown
 
 _KEY = "where"
 _QUESTION = {_KEY: (ROOTS, None)}
@@ -52,7 +54,7 @@ def _judge_silence(fake: FakeServer, call: ClientMessage, pings: list[ClientMess
     is_late = any(message not in pings for message in fake.responses())
     if pings and not is_late and declares(call.connection.client_capabilities, ROOTS) and not fake.was_cut_short(call.at):
         why = "the client declares roots, and did not answer roots/list, although it answered a ping meanwhile"
-        fake.expect("RT-02", False, why, about=sent_with(fake, f'"{ROOTS}"'))
+        fake.expect("RT-02", False, why, about=fake.sent_with(f'"{ROOTS}"'))
     fake.give_up("the client did not answer roots/list in time")
 
 

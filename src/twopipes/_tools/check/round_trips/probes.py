@@ -8,10 +8,11 @@ from typing import Any
 from twopipes._protocol.revisions import INPUT_METHODS
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.explore import asked_for, converse, explored, is_asking, retried
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import ELICIT, filled_form, members, shown
+from twopipes._tools.check.questions import ELICIT, filled_form
 from twopipes._tools.check.samples import has_worked
-from twopipes._tools.check.server_reply import Response
+from twopipes._trace.judges.table import shown
 
 _TOOLS = 3
 _ABANDONED = 40

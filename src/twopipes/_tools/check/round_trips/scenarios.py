@@ -7,10 +7,12 @@ from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION
 from twopipes._tools.check.asking_tools import AskingTool, Exchange, Round, easy_questions
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import text
-from twopipes._tools.check.questions import declares, members, shown
-from twopipes._tools.check.server_reply import same_id
+from twopipes._tools.check.messages import ClientMessage, members, same_id
+from twopipes._tools.check.questions import declares
+from twopipes._tools.check.scenario import scenario
+from twopipes._trace.judges.table import shown
 
 _RETRY_MEMBERS = ("inputResponses", "requestState")
 _UNUSUAL_STATES = ('\u0000\u00e9 = \n\t"\\', "", "x" * 100 * 1024, '{"looks":"like JSON"}', None)

@@ -7,8 +7,10 @@ from typing import Any
 
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE
 from twopipes._tools.check.explore import Dialogue, Question, askers, converse, explored, judge_asked_in_results
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import SAMPLE, content_faults, members, sampling_faults, shown, tool_sequence_faults
+from twopipes._tools.check.questions import SAMPLE, content_faults, sampling_faults, tool_sequence_faults
+from twopipes._trace.judges.table import shown
 
 _TOOLS = 3
 _CANDIDATES = 6

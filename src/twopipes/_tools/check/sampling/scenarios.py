@@ -8,8 +8,10 @@ from typing import Any
 from twopipes._codes import USER_REFUSED
 from twopipes._protocol.revisions import SAMPLING_CONTENT_ARRAYS
 from twopipes._tools.check.asking_tools import AskingTool, Reply, Round, sampling
-from twopipes._tools.check.fake_server import FakeServer, scenario
-from twopipes._tools.check.questions import SAMPLE, blocks_of, content_faults, declares, members, sample_faults
+from twopipes._tools.check.fake_server import FakeServer
+from twopipes._tools.check.messages import members
+from twopipes._tools.check.questions import SAMPLE, blocks_of, content_faults, declares, sample_faults
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 # More words than any tokeniser makes of one token.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE
+from twopipes._tools.check.messages import ClientMessage
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 from twopipes._trace.format import Event
 

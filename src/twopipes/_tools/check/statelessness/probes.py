@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes._codes import METHOD_NOT_FOUND
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, CannotOpen, LiveConversation, NoResponse
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
+from twopipes._tools.check.messages import CannotOpen, NoResponse, Response, members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import ELICIT, SAMPLE, filled_form, members
+from twopipes._tools.check.questions import ELICIT, SAMPLE, filled_form
 from twopipes._tools.check.samples import is_complete, walked
-from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.setups import InputRequired, asking_calls, input_requests
 from twopipes._tools.check.verdict import Skip
 

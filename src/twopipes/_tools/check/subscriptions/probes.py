@@ -12,13 +12,14 @@ from typing import Any
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._process.exit_status import SIGTERM
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.conversation import LiveConversation, ReceivedLine, same_id
+from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.messages import ReceivedLine, members, same_id
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members, shown
 from twopipes._tools.check.resources.probes import changed_since, steady_contents, touch, watchable
 from twopipes._tools.check.samples import walked
 from twopipes._tools.check.setups import acknowledgement, acknowledgements, listening, opened_listen, stop_listening
 from twopipes._tools.check.verdict import Skip
+from twopipes._trace.judges.table import shown
 from twopipes._wire import encode_line
 
 _CANCELLED = "notifications/cancelled"

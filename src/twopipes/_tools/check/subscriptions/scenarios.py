@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, asked_for, scenario
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE
-from twopipes._tools.check.server_reply import same_id
+from twopipes._tools.check.messages import ClientMessage, asked_for, same_id
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
 _LISTEN = "subscriptions/listen"

@@ -7,9 +7,8 @@ from typing import Any
 
 from twopipes._codes import CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND
 from twopipes._protocol.revisions import META_LOG_LEVEL
-from twopipes._tools.check.conversation import Response
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, SafeCall, probe
-from twopipes._tools.check.server_reply import members
 from twopipes._tools.check.setups import acknowledgement, opened_listen
 from twopipes._tools.check.tasks_2025.receiver import EXTENSION, NO_SUCH_TASK, TERMINAL, Reply, are_guessable, fault_of_task, poll
 from twopipes._tools.check.verdict import Skip

@@ -6,10 +6,11 @@ from typing import Any
 
 from twopipes._codes import INVALID_PARAMS
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.declared_questions import QUESTIONS
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.asking_tools import QUESTIONS
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import Fault, RawResult, text
-from twopipes._tools.check.server_reply import members
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.tasks_2025.receiver import EXTENSION, judge_polls
 from twopipes._tools.check.verdict import Skip
 

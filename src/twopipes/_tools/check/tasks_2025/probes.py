@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from twopipes._codes import INVALID_REQUEST, METHOD_NOT_FOUND
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, Response
+from twopipes._tools.check.conversation import ALL_CAPABILITIES
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, SafeCall, probe
-from twopipes._tools.check.server_reply import members
 from twopipes._tools.check.tasks_2025.receiver import RELATED, TaskReceiver, fault_of_capability, fault_of_task
 from twopipes._tools.check.verdict import Skip
 

@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from twopipes._codes import INVALID_PARAMS
-from twopipes._tools.check.client_message import ClientMessage
-from twopipes._tools.check.server_reply import Response, members
+from twopipes._tools.check.messages import ClientMessage, Response, members
 from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes._trace.judges.table import is_json
 

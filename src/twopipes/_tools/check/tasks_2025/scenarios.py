@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from twopipes._codes import INVALID_PARAMS, METHOD_NOT_FOUND
-from twopipes._tools.check.declared_questions import QUESTIONS
-from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.asking_tools import QUESTIONS
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import Fault, text
-from twopipes._tools.check.server_reply import members
+from twopipes._tools.check.messages import ClientMessage, members
+from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.tasks_2025.receiver import RELATED, TaskReceiver, fault_of_capability, judge_polls
 from twopipes._tools.check.verdict import Skip
 

@@ -11,10 +11,9 @@ from msgspec.json import decode
 
 from twopipes._schema.complexity import SchemaRefused
 from twopipes._schema.validation import available, compile_schema
+from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, SafeCall, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import CHANGING, called, has_worked, is_complete
-from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.verdict import Skip
 
 # The names of tools that fail, in test servers.

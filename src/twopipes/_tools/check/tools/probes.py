@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from twopipes._tools.check.messages import members
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import has_worked, named, quoted, walked
 from twopipes._tools.check.setups import listening, stop_listening
 
