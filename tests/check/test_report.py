@@ -9,10 +9,10 @@ from twopipes._rules.rule import Rule
 from twopipes._tools.check.report import FORMATS, exit_code, judgements, rendered
 from twopipes._tools.check.verdict import CheckResult, Verdict, worst
 
-BINDING = Rule(id="FR-04", level="MUST", title="Nothing but messages", page="basic/transports", side="server")
-ADVICE = Rule(id="FR-08", level="SHOULD", title="Output on stderr is not a failure")
-READING = Rule(id="FR-13", level="MUST", basis="inference", title="Pieces are joined")
-FREE = Rule(id="FR-06", level="MAY", title="stderr is free", untestable="it permits something")
+BINDING = Rule(id="FR-04", must="Nothing but messages", page="basic/transports", side="server")
+ADVICE = Rule(id="FR-08", should="Output on stderr is not a failure")
+READING = Rule(id="FR-13", basis="inference", must="Pieces are joined")
+FREE = Rule(id="FR-06", may="stderr is free", untestable="it permits something")
 
 
 def outcome(*verdicts):
@@ -43,7 +43,7 @@ def test_a_breach_of_our_own_reading_is_never_an_error():
 
 
 def test_a_rule_may_be_our_reading_before_it_was_written_down():
-    rule = Rule(id="SD-02", level="MUST", title="Leaves", stated_since="2026-07-28")
+    rule = Rule(id="SD-02", must="Leaves", stated_since="2026-07-28")
     old, new = (
         outcome(Verdict(rule=rule, outcome="failed", revision=each, why="it stays")) for each in ("2025-11-25", "2026-07-28")
     )
@@ -52,14 +52,14 @@ def test_a_rule_may_be_our_reading_before_it_was_written_down():
 
 
 def test_the_level_of_a_rule_may_rise_with_a_revision():
-    firmer = Rule(id="LC-11", level="SHOULD", title="Nothing undeclared is used", must_since="2025-06-18", until="2025-11-25")
+    firmer = Rule(id="LC-11", should="Nothing undeclared is used", must_since="2025-06-18", until="2025-11-25")
     early = Verdict(rule=firmer, outcome="failed", revision="2024-11-05", why="x")
     late = Verdict(rule=firmer, outcome="failed", revision="2025-11-25", why="x")
     assert (early.severity, late.severity) == ("warning", "error")
     assert [each.kind for each in judgements(outcome(early, late))] == ["error"]
     assert (exit_code(outcome(early)), exit_code(outcome(early, late))) == (0, 1)
     assert "(SHOULD, MUST from 2025-06-18 on)" in rendered(outcome(early), "text")
-    assert Rule(id="MR-01", level="MAY", title="x", since="2026-07-28", must_since="2026-07-28").degree == "MUST"
+    assert Rule(id="MR-01", may="x", since="2026-07-28", must_since="2026-07-28").degree == "MUST"
 
 
 def test_one_failure_is_a_failure_and_a_skip_is_never_a_pass():
@@ -118,7 +118,7 @@ def test_markdown_is_a_table_that_no_pipe_breaks():
 
 
 def test_a_rule_knows_its_revisions():
-    rule = Rule(id="JR-15", level="MUST", title="No arrays", except_in=("2025-03-26",))
+    rule = Rule(id="JR-15", must="No arrays", except_in=("2025-03-26",))
     assert not rule.applies_in("2025-03-26")
     assert rule.span == "2024-11-05, 2025-06-18, 2025-11-25, 2026-07-28"
     assert [judgement.kind for judgement in judgements(FOUND)] == ["error", "warning", "passed", "skipped"]

@@ -9,48 +9,38 @@ from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, side="server", page="server/utilities/completion")
 
-RULES = (
-    _rule(
-        id="CM-01",
-        level="MUST",
+RULES = {
+    "CM-01": _rule(
+        must="A completion request names a prompt or a resource template, and an argument with its partial value",
         basis="schema",
         side="client",
-        title="A completion request names a prompt or a resource template, and an argument with its partial value",
         partly="Whether the server listed that prompt, template or argument is not judged",
         fix="Send ref (the name of a prompt or the URI of a template) and argument (its name and its partial value).",
     ),
-    _rule(
-        id="CM-02",
-        level="MUST",
+    "CM-02": _rule(
+        must="A completion has at most 100 values, all strings; total and hasMore are optional",
         basis="schema",
-        title="A completion has at most 100 values, all strings; total and hasMore are optional",
         fix="Send at most 100 values, all strings; total is a number, hasMore is true or false.",
     ),
-    _rule(
-        id="CM-03",
-        level="SHOULD",
-        title=(
+    "CM-03": _rule(
+        should=(
             "completion/complete is rejected with -32601 if unsupported, and with -32602 for an unknown prompt or a missing"
             " argument"
         ),
         since="2025-03-26",
         fix="Reject with -32601 if you do not declare completions, and with -32602 if the prompt is unknown or a param is missing.",
     ),
-    _rule(
-        id="CM-04",
-        level="SHOULD",
-        title="Arguments that are already resolved are sent in the context, and may change the suggestions",
+    "CM-04": _rule(
+        should="Arguments that are already resolved are sent in the context, and may change the suggestions",
         since="2025-06-18",
         partly=(
             "Only the author knows whether suggestions should depend on other arguments: identical suggestions are not a breach"
         ),
         fix="Read context.arguments, and ignore unknown names in it.",
     ),
-    _rule(
-        id="CM-05",
-        level="MUST",
-        title="completion/complete never returns a result that asks for input",
+    "CM-05": _rule(
+        must="completion/complete never returns a result that asks for input",
         since=MODERN[0],
         fix="Return the suggestions that need no question, or none.",
     ),
-)
+}

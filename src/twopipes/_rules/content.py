@@ -8,23 +8,19 @@ from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="server/tools")
 
-RULES = (
-    _rule(
-        id="CT-01",
-        level="MUST",
+RULES = {
+    "CT-01": _rule(
+        must="Content blocks have a known type and the members of that type",
         basis="schema",
-        title="Content blocks have a known type and the members of that type",
         fix="Give each block a type that exists in the revision, and the members of that type.",
     ),
-    _rule(
-        id="CT-02",
-        level="MUST",
-        basis="inference",
-        side="server",
-        title=(
+    "CT-02": _rule(
+        must=(
             "Content blocks have types that exist in the revision; older ones get text or an embedded resource instead of"
             " audio and links"
         ),
+        basis="inference",
+        side="server",
         until="2025-11-25",
         lenient=(
             "The schema of each revision lists its block types, and the agreed version is to be respected (LC-11); the text"
@@ -32,56 +28,44 @@ RULES = (
         ),
         fix="Send text or an embedded resource where the revision does not have the block type.",
     ),
-    _rule(
-        id="CT-03",
-        level="MUST",
-        title="Binary data is base64, with a MIME type",
+    "CT-03": _rule(
+        must="Binary data is base64, with a MIME type",
         fix="Encode binary data as base64 (the standard alphabet, padded, without line breaks), and give its type in mimeType.",
     ),
-    _rule(
-        id="CT-04",
-        level="MUST",
+    "CT-04": _rule(
+        must="In annotations, audience is user or assistant, priority is from 0 to 1, and lastModified is an ISO 8601 date",
         basis="schema",
-        title=("In annotations, audience is user or assistant, priority is from 0 to 1, and lastModified is an ISO 8601 date"),
         page="server/resources",
         fix="Use only user and assistant in audience, 0 to 1 as priority, and dates such as 2025-01-12T15:00:58Z as lastModified.",
     ),
-    _rule(
-        id="CT-05",
-        level="SHOULD",
+    "CT-05": _rule(
+        should="A server that embeds resources declares resources",
         side="server",
-        title="A server that embeds resources declares resources",
         since="2025-06-18",
         fix="Declare the capability resources, and let clients read the resources that you embed.",
     ),
-    _rule(
-        id="CT-06",
-        level="MUST",
+    "CT-06": _rule(
+        must="An icon has a src; its optional mimeType, sizes and theme match the schema",
         basis="schema",
-        title="An icon has a src; its optional mimeType, sizes and theme match the schema",
         page="basic",
         since="2025-11-25",
         fix="Give each icon a src; sizes is an array of strings, theme is light or dark.",
     ),
-    _rule(
-        id="CT-07",
-        level="MUST",
+    "CT-07": _rule(
+        must="Icons are not loaded from addresses other than https: and data:",
         side="client",
-        title="Icons are not loaded from addresses other than https: and data:",
         page="basic",
         since="2025-11-25",
         lenient="One sentence requires https: or data:, another allows src to be an http: address: http: is accepted",
         partly="Only ftp: and ws: can be observed; redirects, credentials, file: and javascript: are not visible",
         fix="Load icons only from https: and data: addresses. Ignore all others, and keep the tool.",
     ),
-    _rule(
-        id="CT-08",
-        level="SHOULD",
+    "CT-08": _rule(
+        should="A block of an unknown type does not affect the blocks beside it",
         basis="inference",
         side="client",
-        title="A block of an unknown type does not affect the blocks beside it",
         lenient="The text does not say what to do with a block of an unknown type",
         partly="Only that the client continues; whether the text reaches the caller is not visible",
         fix="Keep or ignore a block of an unknown type, and use the other blocks.",
     ),
-)
+}

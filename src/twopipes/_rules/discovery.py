@@ -8,19 +8,15 @@ from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic", since="2026-07-28")
 
-RULES = (
-    _rule(
-        id="VN-01",
-        level="MUST",
+RULES = {
+    "VN-01": _rule(
+        must="Every request has the protocol version and the client capabilities in its _meta",
         side="client",
-        title="Every request has the protocol version and the client capabilities in its _meta",
         fix="Put the version and the client capabilities into the _meta of every request.",
     ),
-    _rule(
-        id="VN-02",
-        level="MUST",
+    "VN-02": _rule(
+        must="A request without the version or the capabilities is rejected with -32602, whatever earlier requests contained",
         side="server",
-        title=("A request without the version or the capabilities is rejected with -32602, whatever earlier requests contained"),
         lenient=(
             "A server of both eras may treat a request without a version as a legacy request. Then any error is accepted;"
             " -32602 is required only if the version is present"
@@ -28,10 +24,8 @@ RULES = (
         partly="Tried with server/discover only",
         fix=("Reject a request that lacks the version or the capabilities with -32602; do not reuse those of earlier requests."),
     ),
-    _rule(
-        id="VN-03",
-        level="SHOULD",
-        title="Every request has clientInfo in its _meta; a request without it is served as well",
+    "VN-03": _rule(
+        should="Every request has clientInfo in its _meta; a request without it is served as well",
         inferred_for="server",
         lenient=(
             "The page asks it of clients, unless they are configured otherwise, and says that it is not required. That a"
@@ -39,23 +33,19 @@ RULES = (
         ),
         fix="Clients: put clientInfo, with name and version, into the _meta of every request. Servers: do not require it.",
     ),
-    _rule(
-        id="VN-04",
-        level="MUST",
+    "VN-04": _rule(
+        must="A version that the server does not support is rejected with -32022, for every method",
         side="server",
-        title="A version that the server does not support is rejected with -32022, for every method",
         page="basic/versioning",
         lenient="The text does not say whether the version or the method is checked first: -32601 for a listen is accepted",
         fix="Compare the version of each request with those that you support, before anything else.",
     ),
-    _rule(
-        id="VN-05",
-        level="SHOULD",
-        side="client",
-        title=(
+    "VN-05": _rule(
+        should=(
             "After -32022 the client retries with a version of the server's list and a new id, or gives up; it does not retry"
             " endlessly"
         ),
+        side="client",
         page="basic/versioning",
         lenient=(
             "The text speaks of one retry, and not of what follows if it is rejected as well: up to six identical attempts"
@@ -63,42 +53,32 @@ RULES = (
         ),
         fix="Try a version of data.supported once, as a new request; if that is rejected as well, report it to the user.",
     ),
-    _rule(
-        id="VN-06",
-        level="MUST",
+    "VN-06": _rule(
+        must="server/discover exists, and its result has every member that a client needs to choose a version",
         side="server",
-        title="server/discover exists, and its result has every member that a client needs to choose a version",
         page="server/discover",
         fix="Respond to server/discover with all members that the schema requires.",
     ),
-    _rule(
-        id="VN-07",
-        level="MAY",
+    "VN-07": _rule(
+        may="Discovery is optional: the server serves any first request",
         # What it permits to clients, servers have to accept.
         side="server",
-        title="Discovery is optional: the server serves any first request",
         page="server/discover",
         fix="Serve each request by its own _meta; nothing has to come before it.",
     ),
-    _rule(
-        id="VN-08",
-        level="SHOULD",
+    "VN-08": _rule(
+        should="Every result has serverInfo in its _meta",
         side="server",
-        title="Every result has serverInfo in its _meta",
         fix="Put serverInfo, with name and version, into the _meta of every result.",
     ),
-    _rule(
-        id="VN-09",
-        level="MUST",
+    "VN-09": _rule(
+        must="Every result has a resultType that the client knows",
         side="server",
-        title="Every result has a resultType that the client knows",
         fix='Put a resultType into every result: "complete", unless the result asks for input.',
     ),
-    _rule(
-        id="VN-10",
-        level="MUST",
+    "VN-10": _rule(
+        must="A result without a resultType, as older servers send it, is treated as complete",
         side="client",
-        title="A result without a resultType, as older servers send it, is treated as complete",
         lenient=(
             "The page says it of every result, because of older servers; the schema says it only of the results of those. A"
             " client that rejects one from a modern server is accepted"
@@ -106,43 +86,33 @@ RULES = (
         partly="Tried with tools/list only",
         fix="Treat a result without a resultType as complete.",
     ),
-    _rule(
-        id="VN-11",
-        level="MUST",
+    "VN-11": _rule(
+        must="A result with an unknown resultType is not used",
         side="client",
-        title="A result with an unknown resultType is not used",
         fix="Treat a result with an unknown resultType as an error.",
     ),
-    _rule(
-        id="VN-12",
-        level="MUST",
+    "VN-12": _rule(
+        must="Methods that this revision removed do not exist: -32601",
         basis="schema",
         side="server",
-        title="Methods that this revision removed do not exist: -32601",
         page="changelog",
         fix="Reject methods that do not exist in this revision with -32601.",
     ),
-    _rule(
-        id="VN-13",
-        level="MUST",
+    "VN-13": _rule(
+        must="Version, capabilities and clientInfo are taken from the request itself, never from another one",
         side="server",
-        title="Version, capabilities and clientInfo are taken from the request itself, never from another one",
         page="basic/versioning",
         fix="Do not remember anything about the client from one request to the next.",
     ),
-    _rule(
-        id="VN-14",
-        level="SHOULD",
-        title="The name and version of the other side do not change how it is treated",
+    "VN-14": _rule(
+        should="The name and version of the other side do not change how it is treated",
         fix="Show the name and version to people only; behaviour depends on the declared capabilities.",
     ),
-    _rule(
-        id="VN-15",
-        level="MUST",
+    "VN-15": _rule(
+        must="Client notifications are accepted without any _meta",
         basis="schema",
         side="server",
-        title="Client notifications are accepted without any _meta",
         partly="Tried with notifications/cancelled only, which is the only notification that clients send",
         fix="Require _meta only in requests, and do not let a notification decide the era of the next request.",
     ),
-)
+}

@@ -13,91 +13,67 @@ _client = partial(Rule, side="client", since="2026-07-28", page=_STDIO)
 _reading = partial(_client, basis="inference")
 _server = partial(Rule, side="server", page="basic/lifecycle", modern_page=_VERSIONING)
 
-RULES = (
-    _client(
-        id="DE-01",
-        level="SHOULD",
-        title="A client of both eras sends server/discover before anything else",
+RULES = {
+    "DE-01": _client(
+        should="A client of both eras sends server/discover before anything else",
         fix="Begin with server/discover, in the newest version that you support.",
     ),
-    _reading(
-        id="DE-02",
-        level="MUST",
-        title="A client uses no handshake with a server that answers server/discover",
+    "DE-02": _reading(
+        must="A client uses no handshake with a server that answers server/discover",
         lenient="The text says to continue with a version of the list; it does not say explicitly that no handshake follows",
         fix="Choose a version of supportedVersions and send modern requests.",
     ),
-    _client(
-        id="DE-03",
-        level="MUST",
-        title=("A server that rejects a version with -32022 and a list is modern: the client uses that list, not a handshake"),
+    "DE-03": _client(
+        must="A server that rejects a version with -32022 and a list is modern: the client uses that list, not a handshake",
         lenient=(
             "There is only one modern version so far, so the list has only the version that was rejected: a client that gives"
             " up instead of trying it again is accepted"
         ),
         fix="Send server/discover once more, with a version of data.supported.",
     ),
-    _reading(
-        id="DE-04",
-        level="MUST",
-        title="A server that rejects the probe, answers it with nonsense or not at all is legacy: initialize follows",
+    "DE-04": _reading(
+        must="A server that rejects the probe, answers it with nonsense or not at all is legacy: initialize follows",
         lenient="The text speaks of other errors and of silence; a result without meaning is our addition",
         fix="Send initialize unless the probe proves that the server is modern, also after some seconds of silence.",
     ),
-    _client(
-        id="DE-05",
-        level="MUST",
-        title="Whatever error code the probe gets, initialize follows",
+    "DE-05": _client(
+        must="Whatever error code the probe gets, initialize follows",
         fix="Send initialize, whatever the code of the error is.",
     ),
-    _reading(
-        id="DE-06",
-        level="SHOULD",
-        title="If the server exits on the probe, the client starts it again and sends initialize",
+    "DE-06": _reading(
+        should="If the server exits on the probe, the client starts it again and sends initialize",
         lenient=(
             "The text wants a server that died to be started again, and takes silence for the legacy era; it does not combine"
             " the two"
         ),
         fix="Start the server again and begin with initialize.",
     ),
-    _client(
-        id="DE-07",
-        level="SHOULD",
-        title="The era of a server is determined once; a later failed call does not change it",
+    "DE-07": _client(
+        should="The era of a server is determined once; a later failed call does not change it",
         fix="Remember the era of a server as long as its process lives.",
     ),
-    _client(
-        id="DE-08",
-        level="SHOULD",
-        title="A modern-only client detects a legacy server by a probe, and leaves it alone",
+    "DE-08": _client(
+        should="A modern-only client detects a legacy server by a probe, and leaves it alone",
         page=_VERSIONING,
         fix="Begin with server/discover; if the server rejects it, report to the user that the server is too old.",
     ),
-    _server(
-        id="DE-09",
-        level="MUST",
+    "DE-09": _server(
+        must="A server without a handshake rejects initialize with an error, and keeps running",
         since="2026-07-28",
-        title="A server without a handshake rejects initialize with an error, and keeps running",
         partly="Whether the error names the supported versions (a SHOULD) is not judged",
         fix="Reject initialize with an error (-32022, with your versions in data.supported), and continue.",
     ),
-    _server(
-        id="DE-10",
-        level="MAY",
+    "DE-10": _server(
+        may="A request with a modern version is served by the modern rules, without a handshake",
         since="2026-07-28",
-        title="A request with a modern version is served by the modern rules, without a handshake",
         fix="Serve a request with a modern version by its own _meta, without a handshake.",
     ),
-    _server(
-        id="DE-11",
-        level="MUST",
-        title="After a handshake, requests are served by the agreed version",
+    "DE-11": _server(
+        must="After a handshake, requests are served by the agreed version",
         fix="Remember the handshake: requests without a modern _meta belong to the session.",
     ),
-    _server(
-        id="DE-12",
-        level="MAY",
-        title="After a handshake, a modern request gets a response of either era or an error, and the session continues",
+    "DE-12": _server(
+        may="After a handshake, a modern request gets a response of either era or an error, and the session continues",
         lenient=(
             "One sentence says that requests with modern _meta are served by the modern rules, another that initialize"
             " selects the legacy era for the whole process: responses of either era, and errors, are accepted"
@@ -105,41 +81,33 @@ RULES = (
         partly="Only that the session continues, and that a response comes back",
         fix="Decide by the _meta of each message which era it belongs to, or let the session serve them all.",
     ),
-    _server(
-        id="DE-13",
-        level="SHOULD",
+    "DE-13": _server(
+        should="Without a handshake, a request without a version gets an error and is not executed",
         basis="inference",
-        title="Without a handshake, a request without a version gets an error and is not executed",
         lenient=(
             "The modern era rejects requests without _meta, the legacy era does not speak of requests before initialize, and"
             " the server may support both"
         ),
         fix="Reject a request without a handshake and without a modern _meta with -32600.",
     ),
-    _server(
-        id="DE-14",
-        level="SHOULD",
+    "DE-14": _server(
+        should="A modern request that names a legacy version is rejected with -32022",
         basis="inference",
         since="2026-07-28",
-        title="A modern request that names a legacy version is rejected with -32022",
         lenient="An example on the page lists 2025-11-25 among the versions that a server supports for requests",
         fix="Support only modern versions in the _meta of requests.",
     ),
-    _reading(
-        id="DE-15",
-        level="SHOULD",
+    "DE-15": _reading(
+        should="Legacy versions in a server's list are not used for requests; if there are no others, initialize follows",
         side="both",
-        title="Legacy versions in a server's list are not used for requests; if there are no others, initialize follows",
         page=_VERSIONING,
         untestable_server="It permits a server to list them",
         lenient="An example on the page lists 2025-11-25 among the versions that a server supports for requests",
         fix="Use only versions from 2026-07-28 on for requests. If the list has none, send initialize.",
     ),
-    _server(
-        id="DE-16",
-        level="MUST",
+    "DE-16": _server(
+        must="A request served by the modern rules sends no questions as requests, even if there is also a session",
         basis="inference",
-        title="A request served by the modern rules sends no questions as requests, even if there is also a session",
         lenient=(
             "By one sentence initialize selects the legacy era for the whole process: judged only for servers that answer"
             " modern requests inside a session by the modern rules"
@@ -147,11 +115,9 @@ RULES = (
         partly="Only tools that may be called, of servers that serve both eras on one connection",
         fix="Ask with a result of type input_required if the call is a modern request.",
     ),
-    _reading(
-        id="DE-17",
-        level="SHOULD",
-        title="A response to the probe that arrives after the client gave up is dropped, and its id stays in use",
+    "DE-17": _reading(
+        should="A response to the probe that arrives after the client gave up is dropped, and its id stays in use",
         lenient="The text does not mention late responses to the probe",
         fix="Drop responses to requests that you have given up, and do not reuse their ids.",
     ),
-)
+}

@@ -10,38 +10,28 @@ _rule = partial(Rule, page="basic")
 _legacy = partial(_rule, until="2025-11-25")
 _modern = partial(_rule, since="2026-07-28")
 
-RULES = (
-    _rule(
-        id="JR-01",
-        level="MUST",
-        title='Every message has "jsonrpc": "2.0", and a request without it is rejected',
+RULES = {
+    "JR-01": _rule(
+        must='Every message has "jsonrpc": "2.0", and a request without it is rejected',
         partly_server='Rejecting other versions is tried with "1.0" only',
         partly_client="Only what the client sends; whether it rejects other versions is not tried",
         fix='Put "jsonrpc": "2.0" into every message, and reject a request without it with -32600.',
     ),
-    _rule(
-        id="JR-02",
-        level="MUST",
-        title="The id of a request is a string or an integer",
+    "JR-02": _rule(
+        must="The id of a request is a string or an integer",
         partly="Only ids that are sent; rejecting an id with a fraction is not tried",
         fix="Use a counter or a string as the id.",
     ),
-    _rule(
-        id="JR-03",
-        level="MUST",
-        title="The id of a request is never null",
+    "JR-03": _rule(
+        must="The id of a request is never null",
         fix="Give each request its own id, and reject a request with the id null.",
     ),
-    _legacy(
-        id="JR-04",
-        level="MUST",
-        title="Each side uses an id only once in a session",
+    "JR-04": _legacy(
+        must="Each side uses an id only once in a session",
         fix="Count ids up, and never restart the count within a session.",
     ),
-    _modern(
-        id="JR-05",
-        level="MUST",
-        title="An id is not reused while its request is open; later it may be reused, and is served",
+    "JR-05": _modern(
+        must="An id is not reused while its request is open; later it may be reused, and is served",
         inferred_for="server",
         lenient=(
             "The page says which ids clients must not use; that a server serves an id again after its response is our reading"
@@ -49,55 +39,41 @@ RULES = (
         partly_server="Only that an id is served again after its request was answered",
         fix="Reuse an id only after its request was answered, or never.",
     ),
-    _rule(
-        id="JR-06",
-        level="MUST",
-        title="A response has the id of its request, with value and type unchanged",
+    "JR-06": _rule(
+        must="A response has the id of its request, with value and type unchanged",
         fix="Respond to a request once, with its id unchanged, and send no response without a request.",
     ),
-    _rule(
-        id="JR-07",
-        level="MUST",
-        title="A response has a result, which is an object, or an error, never both",
+    "JR-07": _rule(
+        must="A response has a result, which is an object, or an error, never both",
         fix="Give a response either a result, which is an object, or an error.",
     ),
-    _rule(
-        id="JR-08",
-        level="MUST",
-        title="An error has an integer code and a string message",
+    "JR-08": _rule(
+        must="An error has an integer code and a string message",
         fix="Give an error an integer code and a string message; everything else goes into data.",
     ),
-    _rule(id="JR-09", level="MUST", title="A notification has no id", fix="Leave the id out of notifications."),
-    _rule(
-        id="JR-10",
-        level="MUST",
-        title="A notification is never answered, not even an unknown or broken one",
+    "JR-09": _rule(must="A notification has no id", fix="Leave the id out of notifications."),
+    "JR-10": _rule(
+        must="A notification is never answered, not even an unknown or broken one",
         since="2025-03-26",
         fix="Respond only to messages with an id; log whatever is wrong with a notification.",
     ),
-    _rule(
-        id="JR-11",
-        level="MUST",
+    "JR-11": _rule(
+        must="params, if present, is an object",
         basis="schema",
-        title="params, if present, is an object",
         partly_client="Only what the client sends; it is not sent params that are an array",
         fix="Make params an object, or leave it out; reject anything else with -32600 or -32602.",
     ),
-    _rule(
-        id="JR-12",
-        level="MUST",
-        title="An array of requests and notifications on one line is served",
+    "JR-12": _rule(
+        must="An array of requests and notifications on one line is served",
         since="2025-03-26",
         until="2025-03-26",
         fix="Serve each member of the array, or do not support this revision.",
     ),
-    _rule(
-        id="JR-13",
-        level="MUST",
-        basis="json-rpc",
-        title=(
+    "JR-13": _rule(
+        must=(
             "The responses to a batch come as one array; a batch of notifications gets no response, an empty array gets one error"
         ),
+        basis="json-rpc",
         since="2025-03-26",
         until="2025-03-26",
         lenient=(
@@ -105,61 +81,47 @@ RULES = (
         ),
         fix="Send all responses of a batch as one array, nothing for notifications, and one error -32600 for [].",
     ),
-    _rule(
-        id="JR-14",
-        level="MUST",
+    "JR-14": _rule(
+        must="initialize is never part of a batch",
         side="client",
-        title="initialize is never part of a batch",
         page="basic/lifecycle",
         since="2025-03-26",
         until="2025-03-26",
         fix="Send initialize on its own line.",
     ),
-    _rule(
-        id="JR-15",
-        level="MUST",
+    "JR-15": _rule(
+        must="Batches are not sent; one that arrives is rejected as a whole, and nothing in it is executed",
         basis="schema",
-        title="Batches are not sent; one that arrives is rejected as a whole, and nothing in it is executed",
         except_in=("2025-03-26",),
         lenient=("The text of 2024-11-05 follows JSON-RPC, which has batches, but its schema has none: no batch is sent there"),
         partly=("An error is not required: it is enough that nothing in the batch is executed and that the next line is served"),
         fix="Send one message per line, and reject an array with one error -32600; batches exist only in 2025-03-26.",
     ),
-    _legacy(
-        id="JR-16",
-        level="MUST",
-        title="Every request gets a response; an unknown method gets -32601",
+    "JR-16": _legacy(
+        must="Every request gets a response; an unknown method gets -32601",
         fix="Respond to every request; to an unknown method with -32601 and the id of the request.",
     ),
-    _rule(
-        id="JR-17",
-        level="MUST",
-        title="An error leaves out the id only if the id could not be read",
+    "JR-17": _rule(
+        must="An error leaves out the id only if the id could not be read",
         since="2025-11-25",
         fix="Give an error the id of its request whenever it could be read.",
     ),
-    _rule(
-        id="JR-18",
-        level="SHOULD",
+    "JR-18": _rule(
+        should="Unknown members are ignored",
         basis="inference",
-        title="Unknown members are ignored",
         lenient="The schemas are open, and no sentence says what to do with an unknown member",
         fix="Read the members that you know, and ignore the others.",
     ),
-    _rule(
-        id="JR-19",
-        level="SHOULD",
+    "JR-19": _rule(
+        should="A response without a request does no harm",
         basis="inference",
-        title="A response without a request does no harm",
         lenient="No sentence says what to do with a response that belongs to no request",
         fix="Look up the request by the id of the response; drop responses without a request.",
     ),
-    _rule(
-        id="JR-20",
-        level="SHOULD",
+    "JR-20": _rule(
+        should="A broken line does not end the conversation",
         basis="inference",
-        title="A broken line does not end the conversation",
         lenient="Each side must send only valid messages; the text does not say what to do with others",
         fix="Catch the errors of the UTF-8 and JSON decoders for one line, and read the next.",
     ),
-)
+}

@@ -10,40 +10,30 @@ _rule = partial(Rule, page="client/roots")
 _server = partial(_rule, side="server")
 _client = partial(_rule, side="client")
 
-RULES = (
-    _client(
-        id="RT-01",
-        level="MUST",
-        title="Each root has a URI that begins with file://, and optionally a name",
+RULES = {
+    "RT-01": _client(
+        must="Each root has a URI that begins with file://, and optionally a name",
         fix="Give each root a uri that begins with file://, percent-encoded.",
     ),
-    _client(
-        id="RT-02",
-        level="MUST",
-        title="A client that declares roots answers roots/list with an array of roots",
+    "RT-02": _client(
+        must="A client that declares roots answers roots/list with an array of roots",
         until="2025-11-25",
         fix='Answer with {"roots": [...]}; an empty array if there are none.',
     ),
-    _client(
-        id="RT-03",
-        level="MUST",
-        title="A client that declares roots.listChanged announces changes of its roots",
+    "RT-03": _client(
+        must="A client that declares roots.listChanged announces changes of its roots",
         until="2025-11-25",
         fix="Send notifications/roots/list_changed when the roots change, or do not declare roots.listChanged.",
     ),
-    _server(
-        id="RT-04",
-        level="MUST",
-        title="Roots are requested inside a result that asks for input, and only from clients that declare them",
+    "RT-04": _server(
+        must="Roots are requested inside a result that asks for input, and only from clients that declare them",
         since="2026-07-28",
         fix="Return input_required with roots/list in inputRequests, without an envelope, if the request declares roots.",
     ),
-    _client(
-        id="RT-05",
-        level="MUST",
+    "RT-05": _client(
+        must="In modern revisions, changes of roots are not announced",
         basis="schema",
-        title="In modern revisions, changes of roots are not announced",
         since="2026-07-28",
         fix="Leave the notification out; servers ask for roots when they need them.",
     ),
-)
+}

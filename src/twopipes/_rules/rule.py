@@ -23,19 +23,20 @@ class Rule(Struct, frozen=True, kw_only=True):
     """A row of the table of rules.
 
     Attributes:
-        id: The id on the page of requirements, such as ``FR-04``.
-        level: The keyword of the specification. MUST NOT counts as MUST, SHOULD NOT as SHOULD.
+        id: The id on the page of requirements, such as ``FR-04``; the table sets it.
+        must: The rule in our words, if its level is MUST: what a correct implementation does. MUST NOT counts as MUST.
+        should: The same for SHOULD and SHOULD NOT.
+        may: The same for MAY. A rule has one of these three.
         basis: The source of the rule: the ``prose``, only the ``schema``, or ``json-rpc``, which every revision makes binding; or
             ``inference``, our reading where the text is silent, so a breach is a warning at most.
         side: The side that the rule binds.
-        title: The rule in our words: what a correct implementation does.
         page: The page of the specification, relative to the revision: ``basic/transports``. With a leading slash it is a page
             of the site that does not depend on a revision, such as that of an extension.
         modern_page: The page in modern revisions, if it is another one.
         since: The first revision that has the rule.
         until: The last revision that has it; ``None`` if it still exists.
         except_in: Revisions between the two that do not have it.
-        must_since: The first revision in which a breach breaks a MUST, if the level is lower before or ``level`` is a permission.
+        must_since: The first revision in which a breach breaks a MUST, if the level is lower before or the rule is a permission.
         inferred_for: The side for which the rule is our reading: the text binds the other side, and this follows from it.
         stated_since: The first revision that states the rule; before, it is our reading. By default every revision states it.
         untestable: Why a breach is not visible from outside; empty for rules that are judged.
@@ -48,9 +49,10 @@ class Rule(Struct, frozen=True, kw_only=True):
         fix: What to change in an implementation that breaks the rule.
     """
 
-    id: str
-    level: Level
-    title: str
+    id: str = ""
+    must: str = ""
+    should: str = ""
+    may: str = ""
     side: Side = "both"
     basis: Basis = "prose"
     page: str = "basic"
@@ -72,7 +74,19 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.revisions:
-            raise LocalProtocolError(f"the rule {self.id} applies to no revision: {self.since} to {self.until}")
+            raise LocalProtocolError(f"the rule {self.title!r} applies to no revision: {self.since} to {self.until}")
+        if [self.must, self.should, self.may].count("") != 2:
+            raise LocalProtocolError(f"the rule {self.title!r} must have one of must, should and may")
+
+    @property
+    def level(self) -> Level:
+        """The keyword of the specification."""
+        return "MUST" if self.must else "SHOULD" if self.should else "MAY"
+
+    @property
+    def title(self) -> str:
+        """What a correct implementation does."""
+        return self.must or self.should or self.may
 
     @property
     def section(self) -> str:

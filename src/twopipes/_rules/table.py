@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from msgspec import structs
+
 from twopipes._rules import (
     caching,
     cancellation,
@@ -49,7 +51,7 @@ class Topic(NamedTuple):
 
     name: str
     title: str
-    rules: tuple[Rule, ...]
+    rules: Mapping[str, Rule]
 
 
 SECTIONS = {
@@ -91,10 +93,10 @@ SECTIONS = {
 def _collect() -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for topic in SECTIONS.values():
-        for rule in topic.rules:
-            if rule.id in rules:
-                raise LocalProtocolError(f"the rule {rule.id} is in the table twice")
-            rules[rule.id] = rule
+        for name, rule in topic.rules.items():
+            if name in rules:
+                raise LocalProtocolError(f"the rule {name} is in the table twice")
+            rules[name] = structs.replace(rule, id=name)
     order = list(SECTIONS)
     return {rule.id: rule for rule in sorted(rules.values(), key=lambda rule: order.index(rule.section))}
 
