@@ -7,6 +7,8 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic/utilities/cancellation", modern_page="basic/patterns/cancellation")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = {
     "CA-01": _rule(
@@ -28,9 +30,8 @@ RULES = {
         partly="Only that nothing more is sent; whether the work stops inside is not visible",
         fix="Stop the work when the cancellation arrives, and send neither a response nor progress for that request.",
     ),
-    "CA-04": _rule(
+    "CA-04": _server(
         must="After a cancellation nothing more is sent for that request: no response, no progress (a response may cross it)",
-        side="server",
         since="2026-07-28",
         lenient=(
             "The transport page says MUST NOT. The cancellation page says SHOULD, and lets a server ignore the cancellation"
@@ -56,22 +57,19 @@ RULES = {
         partly="Some dozens of races are tried; a rare one may stay undetected",
         fix="Respond to each request once, or not at all if it was cancelled; ignore messages for finished requests.",
     ),
-    "CA-08": _rule(
+    "CA-08": _client(
         must="A client cancels only requests that it has sent",
-        side="client",
         since="2026-07-28",
         fix="Cancel only requests that you have sent.",
     ),
-    "CA-09": _rule(
+    "CA-09": _server(
         must="A server cancels only subscriptions",
-        side="server",
         since="2026-07-28",
         fix="Send notifications/cancelled for subscriptions only.",
     ),
-    "CA-10": _rule(
+    "CA-10": _client(
         should="A client ignores a server's cancellation of anything but a subscription, and keeps waiting",
         basis="inference",
-        side="client",
         since="2026-07-28",
         lenient="Servers may not send it; the text does not say what a client does with one",
         fix="End only subscriptions when the server sends notifications/cancelled.",

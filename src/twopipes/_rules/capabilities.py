@@ -7,19 +7,19 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic/lifecycle", modern_page="basic/versioning")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = {
-    "CP-01": _rule(
+    "CP-01": _server(
         must=(
             "A server declares every feature it has: tools, prompts, resources, logging, and completions where that"
             " capability exists"
         ),
-        side="server",
         fix="Declare the capability of each feature that you serve, or do not serve it.",
     ),
-    "CP-02": _rule(
+    "CP-02": _client(
         must="A client declares what it can answer (roots, sampling, elicitation), and answers nothing else",
-        side="client",
         fix="Declare each capability that you answer for, and reject the other questions.",
     ),
     "CP-03": _rule(
@@ -52,9 +52,8 @@ RULES = {
         partly_client="Only the shape of the declaration; rejecting undeclared tools belongs to SA-05",
         fix="Send tools and toolChoice only if sampling.tools is declared; declare tools and context as objects.",
     ),
-    "CP-06": _rule(
+    "CP-06": _server(
         must="A request that needs a capability its client did not declare is rejected with -32021",
-        side="server",
         since="2026-07-28",
         fix="Do without the capability, or reject the call with -32021 and data.requiredCapabilities.",
     ),

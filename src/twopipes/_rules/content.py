@@ -7,6 +7,8 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="server/tools")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = {
     "CT-01": _rule(
@@ -14,13 +16,12 @@ RULES = {
         basis="schema",
         fix="Give each block a type that exists in the revision, and the members of that type.",
     ),
-    "CT-02": _rule(
+    "CT-02": _server(
         must=(
             "Content blocks have types that exist in the revision; older ones get text or an embedded resource instead of"
             " audio and links"
         ),
         basis="inference",
-        side="server",
         until="2025-11-25",
         lenient=(
             "The schema of each revision lists its block types, and the agreed version is to be respected (LC-11); the text"
@@ -38,9 +39,8 @@ RULES = {
         page="server/resources",
         fix="Use only user and assistant in audience, 0 to 1 as priority, and dates such as 2025-01-12T15:00:58Z as lastModified.",
     ),
-    "CT-05": _rule(
+    "CT-05": _server(
         should="A server that embeds resources declares resources",
-        side="server",
         since="2025-06-18",
         fix="Declare the capability resources, and let clients read the resources that you embed.",
     ),
@@ -51,19 +51,17 @@ RULES = {
         since="2025-11-25",
         fix="Give each icon a src; sizes is an array of strings, theme is light or dark.",
     ),
-    "CT-07": _rule(
+    "CT-07": _client(
         must="Icons are not loaded from addresses other than https: and data:",
-        side="client",
         page="basic",
         since="2025-11-25",
         lenient="One sentence requires https: or data:, another allows src to be an http: address: http: is accepted",
         partly="Only ftp: and ws: can be observed; redirects, credentials, file: and javascript: are not visible",
         fix="Load icons only from https: and data: addresses. Ignore all others, and keep the tool.",
     ),
-    "CT-08": _rule(
+    "CT-08": _client(
         should="A block of an unknown type does not affect the blocks beside it",
         basis="inference",
-        side="client",
         lenient="The text does not say what to do with a block of an unknown type",
         partly="Only that the client continues; whether the text reaches the caller is not visible",
         fix="Keep or ignore a block of an unknown type, and use the other blocks.",

@@ -7,16 +7,16 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic", since="2026-07-28")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = {
-    "VN-01": _rule(
+    "VN-01": _client(
         must="Every request has the protocol version and the client capabilities in its _meta",
-        side="client",
         fix="Put the version and the client capabilities into the _meta of every request.",
     ),
-    "VN-02": _rule(
+    "VN-02": _server(
         must="A request without the version or the capabilities is rejected with -32602, whatever earlier requests contained",
-        side="server",
         lenient=(
             "A server of both eras may treat a request without a version as a legacy request. Then any error is accepted;"
             " -32602 is required only if the version is present"
@@ -33,19 +33,17 @@ RULES = {
         ),
         fix="Clients: put clientInfo, with name and version, into the _meta of every request. Servers: do not require it.",
     ),
-    "VN-04": _rule(
+    "VN-04": _server(
         must="A version that the server does not support is rejected with -32022, for every method",
-        side="server",
         page="basic/versioning",
         lenient="The text does not say whether the version or the method is checked first: -32601 for a listen is accepted",
         fix="Compare the version of each request with those that you support, before anything else.",
     ),
-    "VN-05": _rule(
+    "VN-05": _client(
         should=(
             "After -32022 the client retries with a version of the server's list and a new id, or gives up; it does not retry"
             " endlessly"
         ),
-        side="client",
         page="basic/versioning",
         lenient=(
             "The text speaks of one retry, and not of what follows if it is rejected as well: up to six identical attempts"
@@ -53,32 +51,27 @@ RULES = {
         ),
         fix="Try a version of data.supported once, as a new request; if that is rejected as well, report it to the user.",
     ),
-    "VN-06": _rule(
+    "VN-06": _server(
         must="server/discover exists, and its result has every member that a client needs to choose a version",
-        side="server",
         page="server/discover",
         fix="Respond to server/discover with all members that the schema requires.",
     ),
-    "VN-07": _rule(
+    "VN-07": _server(
         may="Discovery is optional: the server serves any first request",
         # What it permits to clients, servers have to accept.
-        side="server",
         page="server/discover",
         fix="Serve each request by its own _meta; nothing has to come before it.",
     ),
-    "VN-08": _rule(
+    "VN-08": _server(
         should="Every result has serverInfo in its _meta",
-        side="server",
         fix="Put serverInfo, with name and version, into the _meta of every result.",
     ),
-    "VN-09": _rule(
+    "VN-09": _server(
         must="Every result has a resultType that the client knows",
-        side="server",
         fix='Put a resultType into every result: "complete", unless the result asks for input.',
     ),
-    "VN-10": _rule(
+    "VN-10": _client(
         must="A result without a resultType, as older servers send it, is treated as complete",
-        side="client",
         lenient=(
             "The page says it of every result, because of older servers; the schema says it only of the results of those. A"
             " client that rejects one from a modern server is accepted"
@@ -86,21 +79,18 @@ RULES = {
         partly="Tried with tools/list only",
         fix="Treat a result without a resultType as complete.",
     ),
-    "VN-11": _rule(
+    "VN-11": _client(
         must="A result with an unknown resultType is not used",
-        side="client",
         fix="Treat a result with an unknown resultType as an error.",
     ),
-    "VN-12": _rule(
+    "VN-12": _server(
         must="Methods that this revision removed do not exist: -32601",
         basis="schema",
-        side="server",
         page="changelog",
         fix="Reject methods that do not exist in this revision with -32601.",
     ),
-    "VN-13": _rule(
+    "VN-13": _server(
         must="Version, capabilities and clientInfo are taken from the request itself, never from another one",
-        side="server",
         page="basic/versioning",
         fix="Do not remember anything about the client from one request to the next.",
     ),
@@ -108,10 +98,9 @@ RULES = {
         should="The name and version of the other side do not change how it is treated",
         fix="Show the name and version to people only; behaviour depends on the declared capabilities.",
     ),
-    "VN-15": _rule(
+    "VN-15": _server(
         must="Client notifications are accepted without any _meta",
         basis="schema",
-        side="server",
         partly="Tried with notifications/cancelled only, which is the only notification that clients send",
         fix="Require _meta only in requests, and do not let a notification decide the era of the next request.",
     ),

@@ -7,6 +7,7 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic")
+_server = partial(_rule, side="server")
 _legacy = partial(_rule, until="2025-11-25")
 _modern = partial(_rule, since="2026-07-28")
 
@@ -41,9 +42,8 @@ RULES = {
         partly_client="One unknown method is tried; undeclared features belong to ER-15 and CP-02",
         fix="Respond to an unknown or undeclared method with the error -32601.",
     ),
-    "ER-04": _rule(
+    "ER-04": _server(
         should="Unknown names and invalid params are rejected with -32602",
-        side="server",
         page="server/tools",
         fix="Reject unknown names and invalid params with -32602; isError is for tools that failed.",
     ),
@@ -84,9 +84,8 @@ RULES = {
         side="server",
         fix="Put an object of client capabilities into data.requiredCapabilities.",
     ),
-    "ER-11": _rule(
+    "ER-11": _server(
         may="-32042 lists the URLs that the user must visit first, and is used for nothing else",
-        side="server",
         page="client/elicitation",
         since="2025-11-25",
         until="2025-11-25",

@@ -7,6 +7,8 @@ from functools import partial
 from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic/transports", modern_page="basic/transports/stdio")
+_server = partial(_rule, side="server")
+_client = partial(_rule, side="client")
 
 RULES = {
     "FR-01": _rule(
@@ -22,44 +24,37 @@ RULES = {
         since="2025-03-26",
         fix="Write UTF-8 without a byte order mark, whatever the locale is.",
     ),
-    "FR-04": _rule(
+    "FR-04": _server(
         must="Only messages are written to stdout, from start to exit",
-        side="server",
         fix="Print to stderr, and keep libraries that print away from file descriptor 1.",
     ),
-    "FR-05": _rule(
+    "FR-05": _client(
         must="Only messages are written to the server's stdin",
-        side="client",
         partly_client=(
             "Of the content of messages, only the params that a request requires; the rest belongs to the rules of each feature"
         ),
         fix="Write only messages to the server's stdin, with the params that their methods require.",
     ),
-    "FR-06": _rule(
+    "FR-06": _server(
         may="stderr is free for logging",
-        side="server",
         untestable="It is a permission; anything a server does on stderr is correct",
     ),
-    "FR-07": _rule(
+    "FR-07": _client(
         may="The client continues, however much the server writes to stderr",
-        side="client",
         fix="Read the server's stderr all the time, or discard it: a full pipe stops the server.",
     ),
-    "FR-08": _rule(
+    "FR-08": _client(
         should="Output on stderr is not treated as a failure",
-        side="client",
         since="2025-11-25",
         fix="Judge a server by its responses and its exit, not by its logs.",
     ),
-    "FR-09": _rule(
+    "FR-09": _server(
         must="A server sends no requests in modern revisions",
-        side="server",
         since="2026-07-28",
         fix="Return a result of type input_required, with the question in inputRequests.",
     ),
-    "FR-10": _rule(
+    "FR-10": _client(
         must="A client sends no responses in modern revisions",
-        side="client",
         since="2026-07-28",
         fix="Drop requests from a modern server; its questions come as results of type input_required.",
     ),
