@@ -27,7 +27,7 @@ from twopipes._trace.format import Entry
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 
 # Concurrent runs. Each has two processes, a client and a fake server.
-AT_ONCE = 4
+_AT_ONCE = 4
 # Seconds. A person has to edit a file and start a program before the first message comes.
 _A_DAY = 86400.0
 PLACEHOLDER = "{server}"
@@ -126,10 +126,10 @@ class Launcher:
 class InProcessDriver(Driver):
     """A client in this process: a function that connects to the server it is given, and uses it."""
 
+    description = "a client in this process"
     has_processes = False
 
-    def __init__(self, tour: Callable[[Launcher], Awaitable[Any]], *, description: str = "a client in this process") -> None:
-        self.description = description
+    def __init__(self, tour: Callable[[Launcher], Awaitable[Any]]) -> None:
         self._tour = tour
 
     async def drive(self, fake: FakeServer) -> None:
@@ -215,10 +215,8 @@ async def check_client(
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
     timeouts: ScenarioTimeouts | None = None,
-    at_once: int = AT_ONCE,
     on_progress: Callable[[str], object] | None = None,
     on_run: Callable[[FakeServer], object] | None = None,
-    scenarios: Sequence[Scenario] | None = None,
 ) -> CheckResult:
     """Check a client: first with a healthy server of each revision, then with each scenario in the revisions that it speaks.
 
@@ -227,17 +225,15 @@ async def check_client(
         revisions: The revisions to try.
         wanted: The ids of the rules to judge; all by default.
         timeouts: The timeouts of a run.
-        at_once: The number of concurrent runs.
         on_progress: Called with a short text for each step.
         on_run: Called with the fake server after each run.
-        scenarios: The scenarios to run instead of all.
 
     Raises:
         StartFailed: The client cannot be started.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
-    room = asyncio.Semaphore(at_once)
+    room = asyncio.Semaphore(_AT_ONCE)
     timeouts = timeouts or ScenarioTimeouts()
     ids = set(RULES) if wanted is None else set(wanted)
     outcome = CheckResult(peer=driver.description, side="client")
@@ -259,7 +255,7 @@ async def check_client(
 
     table = [
         (scenario, rules)
-        for scenario in (all_scenarios() if scenarios is None else scenarios)
+        for scenario in all_scenarios()
         if (rules := [RULES[rule] for rule in scenario.rules if rule in RULES and rule in ids])
     ]
     # Scenarios about both eras need a baseline of each, whatever revisions are tried.

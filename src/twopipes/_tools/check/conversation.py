@@ -15,6 +15,7 @@ from twopipes._protocol.revisions import META_CAPABILITIES, META_CLIENT_INFO, ME
 from twopipes._tools.check.line_reader import LineReader
 from twopipes._tools.check.messages import (
     CannotOpen,
+    Found,
     NoResponse,
     ProbeTimeouts,
     ReceivedLine,
@@ -189,7 +190,7 @@ class LiveConversation(Transcript, Waiter):
             params: The params without ``_meta``.
             request_id: The id; a new one by default.
             meta: Members to add to ``_meta``, or to replace in it.
-            client_capabilities: The client capabilities that a modern request declares, instead of those of the conversation.
+            client_capabilities: Those that a modern request declares, instead of those of the conversation.
             bare: Leave out the ``_meta`` that a modern request requires.
         """
         if request_id is None:
@@ -252,10 +253,7 @@ class LiveConversation(Transcript, Waiter):
 
     async def awaited(self, request_id: Any, within: float | None = None) -> Response | None:
         """Wait for the response to a request that was sent before; return ``None`` if there is none in time."""
-        found: Response | None = await self.until(
-            lambda: self.response(request_id), self.timeouts.response if within is None else within
-        )
-        return found
+        return await self.until(lambda: self.response(request_id), self.timeouts.response if within is None else within)
 
     async def try_request(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Response:
         """Send a request as :meth:`request` does. Without a response, return one that is neither a result nor an error."""
@@ -289,11 +287,8 @@ class LiveConversation(Transcript, Waiter):
     ) -> ReceivedLine | None:
         """Wait for a line with a method, or one that a function accepts, from number ``since`` on; ``None`` if none came."""
         fits = wanted if callable(wanted) else lambda line: line.method == wanted
-        found: ReceivedLine | None = await self.until(
-            lambda: next((line for line in self.received_lines[since:] if fits(line)), None),
-            self.timeouts.response if within is None else within,
-        )
-        return found
+        within = self.timeouts.response if within is None else within
+        return await self.until(lambda: next((line for line in self.received_lines[since:] if fits(line)), None), within)
 
     @property
     def harmless(self) -> str:
@@ -326,7 +321,7 @@ class LiveConversation(Transcript, Waiter):
         """Resume reading."""
         self._is_listening.set()
 
-    async def until_ignored(self, look: Callable[[], Any]) -> Any:
+    async def until_ignored(self, look: Callable[[], Found | None]) -> Found | None:
         """Wait as :meth:`until` does, for something that a server may ignore.
 
         A harmless request is sent as well. After its response there is only a short time left.
@@ -343,8 +338,7 @@ class LiveConversation(Transcript, Waiter):
 
     async def response_if_any(self, request_id: Any) -> Response | None:
         """Return the response to an earlier request that the server may ignore; ``None`` if there is none."""
-        found: Response | None = await self.until_ignored(lambda: self.response(request_id))
-        return found
+        return await self.until_ignored(lambda: self.response(request_id))
 
     async def ended(self, within: float | None = None) -> bool:
         """Wait for the end of the server's output. Return whether it came."""

@@ -27,7 +27,7 @@ from twopipes._process.exit_status import ExitStatus
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
 from twopipes._tools.check.line_reader import LineReader
-from twopipes._tools.check.messages import ClientMessage, Waiter, asked_for, decoded, id_key, parts_of, same_id
+from twopipes._tools.check.messages import ClientMessage, Found, Waiter, asked_for, decoded, id_key, parts_of, same_id
 from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts
 from twopipes._tools.check.verdict import Quotable, Quote, Skip, VerdictRecorder
 from twopipes._trace.format import Event, EventName, Line
@@ -164,7 +164,7 @@ class FakeServer(VerdictRecorder, Waiter):
     ) -> ClientMessage:
         """Return the n-th line of the client with a method, or that a function accepts; raise Skip if it does not come."""
         fits: Callable[[ClientMessage], Any] = wanted if callable(wanted) else lambda message: message.method == wanted
-        found: ClientMessage | None = await self.until(
+        found = await self.until(
             lambda: next(iter([message for message in self.received_lines if fits(message)][count - 1 : count]), None), within
         )
         if found is None:
@@ -172,7 +172,7 @@ class FakeServer(VerdictRecorder, Waiter):
             raise Skip(f"the client did not send {what}")
         return found
 
-    async def until(self, look: Callable[[], Any], within: float | None = None) -> Any:
+    async def until(self, look: Callable[[], Found | None], within: float | None = None) -> Found | None:
         """Wait until ``look`` returns something, or the client exits. Return what it found, or ``None``."""
         return await super().until(look, self.timeouts.stimulus if within is None else within)
 
@@ -203,8 +203,7 @@ class FakeServer(VerdictRecorder, Waiter):
         self._ids += 1
         request_id = f"fake-{self._ids}"
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
-        found: ClientMessage | None = await self.until(lambda: next(iter(self.responses_to(request_id)), None), within)
-        return found
+        return await self.until(lambda: next(iter(self.responses_to(request_id)), None), within)
 
     def requests(self, method: str | None = None) -> list[ClientMessage]:
         """Return the requests of the client so far."""

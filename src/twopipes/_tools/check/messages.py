@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import MsgspecError, Struct
 from msgspec.json import decode
@@ -236,6 +236,9 @@ def parts_of(message: Any) -> list[dict[str, Any]]:
     return [each for each in (message if isinstance(message, list) else [message]) if isinstance(each, dict)]
 
 
+Found = TypeVar("Found")
+
+
 class Waiter:
     """Waits for news from a peer."""
 
@@ -247,7 +250,7 @@ class Waiter:
         """Wake all that wait."""
         self._news.set()
 
-    async def until(self, look: Callable[[], Any], within: float) -> Any:
+    async def until(self, look: Callable[[], Found | None], within: float) -> Found | None:
         """Wait until ``look`` returns something, or it is over. Return what it found, or ``None``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):

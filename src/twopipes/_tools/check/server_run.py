@@ -21,8 +21,8 @@ from twopipes._tools.check.sharing import ProbeGroup, SharedConversation, plan_g
 from twopipes._tools.check.verdict import CheckResult, Skip, defect
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
 
-# Concurrent conversations. A server uses about one core while it starts, and little afterwards.
-AT_ONCE = 6
+# Concurrent conversations, each with its own process. A server uses about one core while it starts, and little afterwards.
+_AT_ONCE = 6
 # Requests without a response, of one section in one revision and in total, after which the other probes are skipped: a server that
 # does not respond must not cost minutes.
 _MAX_UNANSWERED = 8
@@ -41,7 +41,6 @@ async def check_server(
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
     permissions: Permissions | None = None,
-    at_once: int = AT_ONCE,
     on_progress: Callable[[str], object] | None = None,
     probes: Sequence[Probe] | None = None,
 ) -> CheckResult:
@@ -52,7 +51,6 @@ async def check_server(
         revisions: The revisions to try.
         wanted: The ids of the rules to judge; all by default.
         permissions: The tools that may be called.
-        at_once: The number of concurrent conversations, each with its own process.
         on_progress: Called with a short text for each step.
         probes: The probes to run instead of all.
 
@@ -65,7 +63,6 @@ async def check_server(
         revisions=[each for each in ALL if each in revisions],
         wanted=set(RULES) if wanted is None else set(wanted),
         permissions=permissions or Permissions(),
-        at_once=at_once,
         on_progress=on_progress or (lambda _text: None),
     )
     return await run.run(all_probes() if probes is None else probes)
@@ -79,7 +76,6 @@ class _Run:
         revisions: Sequence[str],
         wanted: set[str],
         permissions: Permissions,
-        at_once: int,
         on_progress: Callable[[str], object],
     ) -> None:
         self.target = target
@@ -92,7 +88,7 @@ class _Run:
         self._unopened: list[LiveConversation] = []
         self._unanswered: Counter[tuple[str, str]] = Counter()
         self._idle = IdleControl(target)
-        self._room = asyncio.Semaphore(at_once)
+        self._room = asyncio.Semaphore(_AT_ONCE)
         self._unknown = set(revisions)
         self._planned = asyncio.Event()
         self._first_groups: dict[str, ProbeGroup] = {}

@@ -98,11 +98,10 @@ class ChannelTarget(ServerTarget):
         self,
         connect: Callable[[], AbstractAsyncContextManager[Channel]],
         *,
-        description: str = "a server in this process",
         timeouts: ProbeTimeouts | None = None,
         observer: Observer | None = None,
     ) -> None:
-        super().__init__(description, timeouts=timeouts, observer=observer)
+        super().__init__("a server in this process", timeouts=timeouts, observer=observer)
         self._connect = connect
 
     async def _open(self, number: int) -> LiveConversation:
