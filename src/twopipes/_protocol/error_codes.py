@@ -34,34 +34,25 @@ def _code_and_data(error: McpError, revision: str) -> tuple[int, Any]:
             return (_codes.INVALID_PARAMS if is_modern(revision) else _codes.RESOURCE_NOT_FOUND), data
     if isinstance(error, errors.UserRefused) and is_modern(revision):
         return _codes.INTERNAL_ERROR, data  # SA-10: modern revisions have no such error.
-    if code in _REPLACEMENTS and not (ERROR_CODES[code].has(revision) and _has_its_data(code, data)):
+    if code in _REPLACEMENTS:
         # ER-06, ER-08, ER-11: send a protocol code only in revisions that have it, and only with its data. A client could take it
         # for a sign of the other era (CON-17).
-        return _REPLACEMENTS[code], data
+        replacement, members = _REPLACEMENTS[code]
+        has_data = all(isinstance(data, dict) and isinstance(data.get(name), kind) for name, kind in members.items())
+        return (code if has_data and ERROR_CODES[code].has(revision) else replacement), data
     if is_modern(revision) and code in RESERVED_CODES and code not in ERROR_CODES:
         return _codes.INTERNAL_ERROR, data  # ER-07: this range is reserved.
     return code, data
 
 
-_REPLACEMENTS = {
-    _codes.RESOURCE_NOT_FOUND: _codes.INVALID_PARAMS,
-    _codes.URLS_REQUIRED: _codes.INVALID_REQUEST,
-    -32020: _codes.INTERNAL_ERROR,
-    _codes.CAPABILITY_MISSING: _codes.INVALID_REQUEST,
-    _codes.UNSUPPORTED_REVISION: _codes.INVALID_PARAMS,
+_REPLACEMENTS: dict[int, tuple[int, dict[str, type[Any]]]] = {
+    _codes.RESOURCE_NOT_FOUND: (_codes.INVALID_PARAMS, {}),
+    _codes.URLS_REQUIRED: (_codes.INVALID_REQUEST, {"elicitations": list}),  # ER-11
+    -32020: (_codes.INTERNAL_ERROR, {}),
+    _codes.CAPABILITY_MISSING: (_codes.INVALID_REQUEST, {"requiredCapabilities": dict}),  # ER-10
+    _codes.UNSUPPORTED_REVISION: (_codes.INVALID_PARAMS, {"supported": list, "requested": str}),  # ER-09
 }
-"""Codes that some revisions do not have, and their replacements there."""
-
-
-def _has_its_data(code: int, data: Any) -> bool:
-    match code, data:
-        case _codes.URLS_REQUIRED, {"elicitations": list()}:
-            return True  # ER-11
-        case _codes.CAPABILITY_MISSING, {"requiredCapabilities": dict()}:
-            return True  # ER-10
-        case _codes.UNSUPPORTED_REVISION, {"supported": list(), "requested": str()}:
-            return True  # ER-09
-    return code == _codes.RESOURCE_NOT_FOUND
+"""Codes that some revisions do not have: their replacements there, and the members that their data must have."""
 
 
 def _sendable(data: Any) -> Any:

@@ -23,8 +23,8 @@ from msgspec import Struct
 from twopipes.errors import TwopipesError
 
 _NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
-# The characters that RFC 6570 allows outside of braces, without the percent sign.
-_LITERAL = re.compile(r"(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~]|[^\x00-\x9f]|%[0-9A-Fa-f]{2})*")
+# An expression, or text of the characters that RFC 6570 allows outside of braces.
+_PART = re.compile(r"\{(?P<inside>[^}]*)\}|(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~]|[^\x00-\x9f]|%[0-9A-Fa-f]{2})+")
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
@@ -186,18 +186,15 @@ def _parsed(template: str) -> _Parts:
     seen: set[str] = set()
     position = 0
     while position < len(template):
-        if template[position] != "{":
-            literal = _LITERAL.match(template, position)
-            end = literal.end() if literal else position
-            if end == position or (end < len(template) and template[end] != "{"):
-                raise TemplateRejected(template, end, f"{template[end]!r} is not allowed here")
-            parts.append(template[position:end])
-            position = end
+        part = _PART.match(template, position)
+        if part is None:
+            why = "this brace is never closed" if template[position] == "{" else f"{template[position]!r} is not allowed here"
+            raise TemplateRejected(template, position, why)
+        if part["inside"] is None:
+            parts.append(part[0])
+            position = part.end()
             continue
-        end = template.find("}", position)
-        if end < 0:
-            raise TemplateRejected(template, position, "this brace is never closed")
-        expression = _expression(template, position + 1, end)
+        expression = _expression(template, position + 1, part.end() - 1)
         for name, _ in expression.names:
             if name in seen:
                 raise TemplateRejected(template, position, f"the variable {name} appears twice")
@@ -208,7 +205,7 @@ def _parsed(template: str) -> _Parts:
         if expression.operator.first == "&" and any(map(_is_query, parts)):
             raise TemplateRejected(template, position, "put all names of a query into one expression, as in {?a,b}")
         parts.append(expression)
-        position = end + 1
+        position = part.end()
     _check_order(template, parts)
     return tuple(parts)
 
