@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from twopipes._tools.exit_codes import OK
+from twopipes._tools.exit_codes import INTERRUPTED, OK
 from twopipes._tools.usage import HelpShown, UsageError, report_error
 
 TYPE_CHECKING = False  # importing typing would slow down the start of run, tap and mock
@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report_error(error)
     except HelpShown:
         return OK
+    except KeyboardInterrupt:  # before a command handles it
+        return INTERRUPTED
 
 
 def _run(words: list[str]) -> int:

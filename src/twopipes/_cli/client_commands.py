@@ -17,7 +17,7 @@ from twopipes._cli.display import ResultPrinter, bytes_of
 from twopipes._cli.server_options import add_server_options, message_of
 from twopipes._client.client import Client
 from twopipes._protocol.types import LOGGING_LEVELS, Prompt, Tool
-from twopipes._tools.exit_codes import FAILED, INTERRUPTED, OK
+from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.terminal import visible
 from twopipes._tools.usage import UsageError
 from twopipes.errors import McpError, MethodNotFound, RemoteProtocolError, TwopipesError
@@ -153,8 +153,6 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str], body: Body) 
             options.arguments = _json_arguments(options.json)
         name = getattr(options, "tool", None) or getattr(options, "uri", None) or getattr(options, "name", None) or ""
         return run_client_command(options, command, body, name=name)
-    except KeyboardInterrupt:  # before the server was started
-        return INTERRUPTED
     except BrokenPipeError:
         discard_stdout()
         return OK

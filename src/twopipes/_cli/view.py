@@ -10,7 +10,7 @@ from io import TextIOWrapper
 
 from twopipes._cli.command_parser import CommandParser, add_list_option, discard_stdout, milliseconds
 from twopipes._cli.trace_file import load_conversation, open_trace
-from twopipes._tools.exit_codes import INTERRUPTED, OK
+from twopipes._tools.exit_codes import OK
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 from twopipes._tools.view.html import write_page
@@ -46,8 +46,6 @@ def view(arguments: Sequence[str]) -> int:
         if options.html is not None:
             return _write_page(options)
         return _show(options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
         discard_stdout()
         return OK
