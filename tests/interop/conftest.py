@@ -1,4 +1,4 @@
-"""Says at the head of a run which peers it is about to meet."""
+"""Report in the header of a test run which peers are installed."""
 
 import json
 import sys

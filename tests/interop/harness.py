@@ -1,4 +1,4 @@
-"""Where the other implementations are, how one of them is run against our server, and how our client is run against one."""
+"""Find the other implementations, run one of them against our server, and run our client against one of them."""
 
 import asyncio
 import itertools
@@ -28,13 +28,13 @@ SCRIPTS = HERE / "peers"
 EXAMPLES = HERE.parents[1] / "examples"
 ECHO_SERVER = (sys.executable, str(EXAMPLES / "echo_server.py"))
 EVERYTHING = (sys.executable, str(EXAMPLES / "everything.py"))
-# Where `make interop` installs the peers, each with a stamp that says that it is complete.
+# Where `make interop` installs the peers; a file called `installed` marks a complete one.
 INSTALLED = Path(sys.prefix) / "peers"
 
-# What a line-based transport gets wrong: a line feed, a carriage return, separators that only some take for the end of a line, and
-# characters outside the first plane.
+# Characters that a line-based transport may get wrong: a line feed, a carriage return, separators that only some readers take for
+# the end of a line, and characters outside the first plane.
 TEXT = "one line,\nthen another\r\nand \u2028 and \u2029 and \u0085, with a \N{SPARKLES} and a \N{GRINNING FACE}"
-# Seconds. Nothing comes near it on a machine that is merely busy; it is a net, not an assertion.
+# Seconds; a safety net, not an assertion. Even a busy machine stays far below it.
 NET = 50.0
 
 
@@ -42,14 +42,14 @@ NET = 50.0
 
 
 def missing(what: str) -> None:
-    """Skips a test whose peer is not here, or fails it where every peer is required."""
+    """Skip a test whose peer is not installed, or fail it if every peer is required."""
     if os.environ.get("INTEROP_REQUIRED"):
         pytest.fail(f"{what}, and INTEROP_REQUIRED is set")
     pytest.skip(what)
 
 
 def peer(name: str) -> Path:
-    """The environment of a peer."""
+    """Return the environment of a peer."""
     if not (INSTALLED / name / "installed").exists():
         missing(f"the peer {name} is not installed: `make interop` could not reach its registry, or was not used")
     return INSTALLED / name
@@ -62,14 +62,14 @@ def python_of(name: str) -> str:
 def node() -> str:
     found = shutil.which("node")
     if found is None:
-        missing("there is no node on this machine")
+        missing("node is not installed")
     return str(found)
 
 
 def node_script(name: str) -> list[str]:
-    """The command of a script of ours that uses packages of node."""
+    """Return the command of one of our scripts that uses Node packages."""
     runtime, packages = node(), peer("npm")
-    # A module is looked for beside the script that wants it, not where node was started.
+    # Node looks for a module next to the script that imports it, not in the working directory.
     script = packages / name
     script.write_bytes((SCRIPTS / name).read_bytes())
     return [runtime, str(script)]
@@ -89,64 +89,64 @@ BY_ITSELF = Launch(exit_code=0, signals=())
 
 
 class Visit(NamedTuple):
-    """What a peer found, and how each server that it launched has ended."""
+    """The findings of a peer, and how each server that it launched ended."""
 
     findings: dict[str, Any]
     launches: list[Launch]
 
 
 def visit_of(client: Sequence[str], *, mode: Any, folder: Path, server: Sequence[str] = ECHO_SERVER) -> Visit:
-    """Runs a peer's client against our server until it is over and every process is gone."""
+    """Run a peer's client against our server, and wait until every process has exited."""
 
     def run(command: list[str]) -> subprocess.CompletedProcess[bytes]:
         return run_client([*client, json.dumps({"command": command, "mode": mode, "text": TEXT})], folder)
 
     done, launches = witnessed(server, run, folder=folder)
-    said = f"it said on stderr:\n{(folder / 'stderr').read_text(errors='replace')}"
-    assert done.returncode == 0, f"the client failed with {done.returncode}; {said}"
-    # As bytes: a line ends with a line feed and with nothing else.
+    stderr = f"stderr:\n{(folder / 'stderr').read_text(errors='replace')}"
+    assert done.returncode == 0, f"the client failed with {done.returncode}; {stderr}"
+    # As bytes: only a line feed ends a line.
     lines = done.stdout.splitlines()
-    assert len(lines) == 1, f"the client printed {len(lines)} lines; {said}"
+    assert len(lines) == 1, f"the client printed {len(lines)} lines; {stderr}"
     return Visit(json.loads(lines[0]), launches)
 
 
 def run_client(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
-    """Runs a client to its end. What it prints is in the result, what it complains about in a file of the folder."""
-    # Into a file, not a pipe: what a client leaves behind would hold a pipe open, and we would wait here and not know why.
+    """Run a client to its end. The result has its stdout; its stderr goes to a file in the folder."""
+    # A file, not a pipe: a process that outlives the client would hold a pipe open, and we would wait here without knowing why.
     with (folder / "stderr").open("wb") as stderr:
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, timeout=NET, check=False)
 
 
 def witnessed(server: Sequence[str], run: Callable[[list[str]], T], *, folder: Path) -> tuple[T, list[Launch]]:
-    """Hands over the command of a server to whoever runs a client, and waits until every process is gone."""
+    """Pass the command of a server to `run`, and wait until every process has exited."""
     fifo = folder / "witnessed"
     os.mkfifo(fifo)
     log = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         done = run([sys.executable, str(SCRIPTS / "witness.py"), str(fifo), *server])
-        told = [json.loads(line) for line in _read_to_the_end(log).splitlines()]
+        reports = [json.loads(line) for line in _read_to_the_end(log).splitlines()]
     finally:
         os.close(log)
-    return done, _launches(told)
+    return done, _launches(reports)
 
 
-# What crossed the wire
+# Traces of the wire
 
 
 class Line(NamedTuple):
-    """A message, and who sent it: ``>`` the client, ``<`` our server."""
+    """A message, and its sender: ``>`` the client, ``<`` our server."""
 
     direction: str
     message: dict[str, Any]
 
 
 def tracing(server: Sequence[str], wire: Path) -> list[str]:
-    """The command of a server that writes down what it hears and says; each of its processes in a file of its own."""
+    """Return the command of a server that traces its messages, each process to its own file."""
     return ["sh", "-c", 'TWOPIPES_TRACE="$0.$$" exec "$@"', str(wire), *server]
 
 
 def traces(wire: Path) -> list[list[Line]]:
-    """What each process of a traced server wrote down, that of the longest conversation last."""
+    """Return the trace of each process of a traced server, the longest last."""
     found = []
     for file in wire.parent.glob(f"{wire.name}.*"):
         entries = trace.read(file).whole_lines()
@@ -154,36 +154,36 @@ def traces(wire: Path) -> list[list[Line]]:
     return sorted(found, key=len)
 
 
-def _launches(told: list[dict[str, Any]]) -> list[Launch]:
+def _launches(reports: list[dict[str, Any]]) -> list[Launch]:
     by_witness: dict[int, Launch] = {}
-    for fact in told:
-        launch = by_witness.get(fact["witness"], Launch(None, ()))
-        if fact["event"] == "signal":
-            launch = launch._replace(signals=(*launch.signals, fact["name"]))
-        elif fact["event"] == "exited":
-            launch = launch._replace(exit_code=fact["code"])
-        by_witness[fact["witness"]] = launch
+    for report in reports:
+        launch = by_witness.get(report["witness"], Launch(None, ()))
+        if report["event"] == "signal":
+            launch = launch._replace(signals=(*launch.signals, report["name"]))
+        elif report["event"] == "exited":
+            launch = launch._replace(exit_code=report["code"])
+        by_witness[report["witness"]] = launch
     return list(by_witness.values())
 
 
 def _read_to_the_end(log: int) -> bytes:
-    """Everything that was written, once nobody is left who could write: that is, once all processes are gone."""
+    """Read until there is no writer left, that is, until all processes have exited."""
     read = bytearray()
     deadline = time.monotonic() + NET
     while True:
         ready, _, _ = select.select([log], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            _end(read)
-            pytest.fail(f"processes were left behind; the witness told {bytes(read).decode()}")
+            _kill_servers(read)
+            pytest.fail(f"some processes did not exit; the witness reported {bytes(read).decode()}")
         chunk = os.read(log, 65536)
         if not chunk:
             return bytes(read)
         read += chunk
 
 
-def _end(told: bytes | bytearray) -> None:
-    """Ends the servers that a failed test left behind; the witnesses follow."""
-    for line in told.splitlines():
+def _kill_servers(reports: bytes | bytearray) -> None:
+    """Kill the servers that a failed test did not end; their witnesses then exit too."""
+    for line in reports.splitlines():
         server = json.loads(line).get("server")
         if server is not None:
             with suppress(ProcessLookupError):
@@ -192,14 +192,14 @@ def _end(told: bytes | bytearray) -> None:
 
 # A peer as the server
 
-# A variable of the environment that marks a server and everything that it starts, wherever that ends up.
+# An environment variable that marks a server and every process that it starts.
 MARK = "TWOPIPES_INTEROP"
 PATIENT = Timeouts(connect=NET / 2, probe=NET / 2, request=NET / 2, total=NET, shutdown=NET / 2)
 _numbers = itertools.count(1)
 
 
 class Connected:
-    """A client, and the processes that were there for it when it had done its work."""
+    """A client, and the processes of its server at the end of the block."""
 
     def __init__(self, client: Client, mark: str) -> None:
         self.client = client
@@ -211,10 +211,10 @@ class Connected:
 async def connected(
     command: Sequence[str], *, timeouts: Timeouts = PATIENT, env: dict[str, str] | None = None, **options: Any
 ) -> AsyncIterator[Connected]:
-    """Our client of a server that a peer made. When the block is over the server has ended, and so has all that it started."""
+    """Connect our client to a peer's server. After the block, check that all processes of the server have exited."""
     mark = f"{os.getpid()}.{next(_numbers)}"
     try:
-        # A memory of its own: what one test has learnt of a server must not spare the next one the probe.
+        # A separate cache: a test must not skip the probe because an earlier one knows the server.
         given = options.pop("options", ClientOptions())
         options["options"] = structs.replace(given, era_cache=EraCache())
         async with (
@@ -230,22 +230,22 @@ async def connected(
         for process in left:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        # Here, so that it is told however the block was left.
-        assert not left, f"the client has left behind {left}"
-    assert not still_listed(connection.processes), "the client has not collected what it ended"
+        # In the finally clause, so that it is checked after an exception too.
+        assert not left, f"processes still run after the client was closed: {left}"
+    assert not still_listed(connection.processes), "the client did not reap the processes that it ended"
 
 
 def marked(mark: str) -> set[int]:
-    """The processes whose environment carries a mark: a server, its wrappers, and what they started, orphans too."""
+    """Return the processes whose environment has a mark: a server, its wrappers, and their children, orphans included."""
     wanted = f"{MARK}={mark}".encode()
     found = set()
     for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it is gone, or not ours
+        with suppress(OSError):  # it has exited, or is not ours
             if wanted in environment.read_bytes().split(b"\0"):
                 found.add(int(environment.parent.name))
     return found
 
 
 def still_listed(processes: Iterable[int]) -> list[int]:
-    """Those that are in the table of the system: alive, or dead and waited for by nobody, which have no environment any more."""
+    """Return the processes that are in the process table: running ones and zombies, which have no environment any more."""
     return [process for process in processes if Path("/proc", str(process)).exists()]

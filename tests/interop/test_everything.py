@@ -1,6 +1,6 @@
-"""Real clients go through all of ``examples/everything.py``, each in every era that it knows.
+"""Real clients use every feature of ``examples/everything.py``, each in every era that it supports.
 
-A client makes its tour once, and each test looks at one part of what it found and of what crossed the wire meanwhile.
+Each client runs its tour once, and each test checks one part of its findings and of the messages on the wire.
 """
 
 import base64
@@ -36,7 +36,7 @@ from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform == "win32", reason="the witness tells through a FIFO"),
+    pytest.mark.skipif(sys.platform == "win32", reason="the witness reports through a FIFO"),
 ]
 
 TOOLS = [
@@ -50,15 +50,15 @@ SECOND = {"uri": "note://second", "mimeType": "text/plain", "text": "The second 
 REVIEW = [{"role": "user", "content": {"type": "text", "text": "Please review this rust code:\npass"}}]
 
 
-def text(said: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": said}]
+def text(value: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": value}]
 
 
-# The tours of those that are libraries
+# The tours of client libraries
 
 
 class Tour(NamedTuple):
-    """What a client found, how the servers that it launched ended, and the conversation with the one that it used."""
+    """The findings of a client, how the servers that it launched ended, and the conversation with the one that it used."""
 
     revision: str
     found: dict[str, Any]
@@ -107,13 +107,13 @@ def tour(request, tmp_path_factory) -> Tour:
     return Tour(revision, visit.findings, visit.launches, traces(folder / "wire")[-1])
 
 
-def test_a_client_opens_in_the_era_it_wants(tour):
+def test_a_client_connects_in_its_preferred_era(tour):
     assert tour.found["revision"] == tour.revision
 
 
 def test_a_client_lists_all_pages(tour):
     assert tour.found["tools"] == TOOLS
-    # The TypeScript client gathers the pages by itself and does not say how many there were; the wire does.
+    # The TypeScript client collects all pages itself and does not report their number; count them on the wire.
     cursors = [line.message["params"].get("cursor") for line in asked(tour, "tools/list") if "params" in line.message]
     assert tour.found.get("pages", 3) == 3
     assert len({cursor for cursor in cursors if cursor}) >= 2
@@ -133,7 +133,7 @@ def test_a_client_calls_tools_and_sees_which_failed(tour):
         "boom": (text("The tool boom failed: RuntimeError"), True),
     }
     structured = {name: result["structuredContent"] for name, result in calls.items() if "structuredContent" in result}
-    # What is no object has no place in the results of the handshake era.
+    # A result of the handshake era cannot hold a value that is not an object.
     assert structured == {
         "echo": {"result": "h\u00e9llo\n\u2028"},
         "structured": {"city": "Bergen", "celsius": 7.5, "conditions": "sun"},
@@ -176,7 +176,7 @@ def test_a_client_gets_prompts_and_completes_their_arguments(tour):
     ]
 
 
-def test_a_client_answers_what_handlers_ask(tour):
+def test_a_client_answers_the_questions_of_handlers(tour):
     assert tour.found["asked"] == {
         "ask": "Ada is 36",
         "ask_twice": "Ada likes green",
@@ -193,13 +193,13 @@ def test_a_client_answers_what_handlers_ask(tour):
     page = "Please log in. https://login.example/start"
     likes = "What do you like, Ada?"
     assert tour.found["questions"] == [who, who, likes, who, who, page, "Who wants to know?", "Who asks?", who]
-    # The same handlers, the same client: requests in the one era, results that ask for input in the other.
-    requests = [line for line in said(tour) if "method" in line.message and "id" in line.message]
-    unfinished = [line for line in said(tour) if line.message.get("result", {}).get("resultType") == "input_required"]
+    # The same handlers and the same client: requests in one era, results that ask for input in the other.
+    requests = [line for line in sent(tour) if "method" in line.message and "id" in line.message]
+    unfinished = [line for line in sent(tour) if line.message.get("result", {}).get("resultType") == "input_required"]
     assert (len(requests), len(unfinished)) == ((0, 11) if tour.revision == LATEST_MODERN else (12, 0))
 
 
-def test_a_client_hears_the_log_from_the_level_it_chose(tour):
+def test_a_client_gets_log_messages_from_the_level_it_chose(tour):
     levels = ["warning", "error", "critical", "alert", "emergency"]
     assert tour.found["logged"] == [[level, {"says": level}, "everything"] for level in levels]
 
@@ -209,39 +209,39 @@ def test_a_client_follows_the_progress_of_a_call(tour):
     steps = [[step, 3, f"step {step}"] for step in (1, 2, 3)]
     (call,) = calls_of(tour, "slow", steps=3)
     assert [[params["progress"], params["total"], params["message"]] for params in progress_of(tour, call)] == steps
-    # The TypeScript client looks at a notification later than at an answer that came with it in one read, wants it no more by
-    # then, and complains.
+    # The TypeScript client handles a notification later than a response that came with it in one read, and then complains
+    # that the token is unknown.
     missed = []
     for complaint in tour.found.get("complaints", []):
-        told, _, notification = complaint.partition("unknown token: ")
-        assert told.startswith("Received a progress notification")
+        problem, _, notification = complaint.partition("unknown token: ")
+        assert problem.startswith("Received a progress notification")
         missed.append(json.loads(notification)["params"])
     late = [[params["progress"], params["total"], params["message"]] for params in missed if params["total"] == 3]
     assert tour.found["progress"] + late == steps
 
 
-def test_a_client_is_told_of_changes_while_it_watches(tour):
+def test_a_client_is_notified_of_changes_while_it_watches(tour):
     updated = ["notifications/resources/updated", "note://first"]
     changed = ["notifications/tools/list_changed"]
     assert tour.found["changes"] == [updated, changed, ["extra"], changed, []]
     assert tour.found["touched"] == [{**FIRST, "text": "A new note."}]
-    assert [line.message.get("method") for line in said(tour)].count(changed[0]) == 2
-    # It was touched once more at the end, when nobody watched it any longer. The official Python client leaves a subscription
-    # behind its own back, so that its next request may come first: what counts is when the server heard of it.
+    assert [line.message.get("method") for line in sent(tour)].count(changed[0]) == 2
+    # It was touched once more at the end, when it was no longer watched. The official Python client unsubscribes in the
+    # background, so that its next request may come first: what counts is when the server received it.
     assert len(calls_of(tour, "touch")) == 2
     (left,) = [line for line in tour.wire if line.direction == ">" and ends_the_watch(line)]
-    told = [line.message.get("method") for line in tour.wire if line.direction == "<"]
-    assert told.count(updated[0]) >= 1
+    methods = [line.message.get("method") for line in tour.wire if line.direction == "<"]
+    assert methods.count(updated[0]) >= 1
     assert updated[0] not in [line.message.get("method") for line in tour.wire[tour.wire.index(left) :]]
 
 
-def test_a_cancelled_call_is_silent_and_the_server_goes_on(tour):
+def test_a_cancelled_call_gets_no_response_and_the_server_continues(tour):
     assert tour.found["cancelled"] in {"CancelledError", "the tour has seen enough"}
     assert tour.found["afterwards"] == "still here"
     (call,) = calls_of(tour, "slow", steps=1_000_000)
     request_id = call.message["id"]
     (cancelled,) = [line for line in asked(tour, "notifications/cancelled") if line.message["params"]["requestId"] == request_id]
-    assert not [line for line in said(tour) if line.message.get("id") == request_id and "method" not in line.message]
+    assert not [line for line in sent(tour) if line.message.get("id") == request_id and "method" not in line.message]
     assert progress_of(tour, call)
     assert not progress_of(tour, call, since=cancelled)
 
@@ -249,18 +249,18 @@ def test_a_cancelled_call_is_silent_and_the_server_goes_on(tour):
 def test_every_other_request_is_answered_once(tour):
     given_up = {key(line.message["params"]["requestId"]) for line in asked(tour, "notifications/cancelled")}
     requests = [key(line.message["id"]) for line in tour.wire if line.direction == ">" and is_request(line)]
-    answers = [key(line.message["id"]) for line in said(tour) if "method" not in line.message]
+    answers = [key(line.message["id"]) for line in sent(tour) if "method" not in line.message]
     assert len(set(requests)) == len(requests)
     assert sorted(answers) == sorted(request for request in requests if request not in given_up)
 
 
-def test_a_server_leaves_by_itself_when_its_client_does(tour):
+def test_a_server_exits_when_its_client_does(tour):
     assert tour.launches[-1] == BY_ITSELF
-    # The TypeScript client ends a first process as soon as it has told its era; how is the client's affair.
+    # The TypeScript client ends a first process as soon as it knows its era; how it does so does not matter here.
     assert len(tour.launches) <= 2
 
 
-def said(tour: Tour) -> list[Line]:
+def sent(tour: Tour) -> list[Line]:
     return [line for line in tour.wire if line.direction == "<"]
 
 
@@ -280,7 +280,7 @@ def is_request(line: Line) -> bool:
 
 
 def key(request_id: Any) -> str:
-    """An id by its type too: 1 and "1" are two."""
+    """Return an id with its type: 1 and "1" are different."""
     return json.dumps(request_id)
 
 
@@ -296,7 +296,7 @@ def progress_of(tour: Tour, call: Line, *, since: Line | None = None) -> list[di
     return [params for params in reports if params["progressToken"] == token]
 
 
-# The Inspector, which is a program: one connection for each request
+# The Inspector is a program: one connection for each request
 
 
 ERAS = [
@@ -307,7 +307,7 @@ ERAS = [
 
 
 class Inspected(NamedTuple):
-    """How the Inspector ended, what it printed, what it complained of, and what was said meanwhile."""
+    """The exit code, stdout and stderr of the Inspector, and the messages on the wire."""
 
     exit_code: int
     result: Any
@@ -340,7 +340,7 @@ def inspect(tmp_path):
     return inspect
 
 
-# What is listed is compared by what names it.
+# Lists are compared by the names of their items.
 NAMED_BY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}
 
 
@@ -363,7 +363,7 @@ NAMED_BY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTem
         ),
     ],
 )
-def test_the_inspector_is_served(era, revision, method, expected, inspect):
+def test_the_inspector_gets_the_expected_result(era, revision, method, expected, inspect):
     inspected = inspect(era, "--method", *method)
     assert inspected.error is None
     assert inspected.exit_code == 0
@@ -373,21 +373,21 @@ def test_the_inspector_is_served(era, revision, method, expected, inspect):
     assert ([item[NAMED_BY[member]] for item in found] if member in NAMED_BY else found) == values
 
 
-def test_the_inspector_as_it_comes_opens_with_the_handshake(inspect):
+def test_the_inspector_opens_with_the_handshake_by_default(inspect):
     inspected = inspect((), "--method", "tools/list")
     assert (inspected.exit_code, inspected.error) == (0, None)
     assert revision_of(inspected.wire) == LATEST_LEGACY
 
 
 @pytest.mark.parametrize(("era", "revision"), ERAS)
-def test_the_inspector_tells_a_tool_that_failed(era, revision, inspect):
+def test_the_inspector_reports_a_failed_tool(era, revision, inspect):
     inspected = inspect(era, "--method", "tools/call", "--tool-name", "fail")
     assert (inspected.exit_code, inspected.error["code"]) == (5, "tool_is_error")
     assert (inspected.result["content"], inspected.result["isError"]) == (text("This tool always fails."), True)
 
 
 @pytest.mark.parametrize(("era", "revision"), ERAS)
-def test_the_inspector_answers_the_one_question_it_has_an_answer_to(era, revision, inspect):
+def test_the_inspector_answers_the_only_question_it_supports(era, revision, inspect):
     inspected = inspect(era, "--method", "tools/call", "--tool-name", "roots_tool")
     assert (inspected.exit_code, inspected.result["structuredContent"]) == (0, {"result": []})
     results = [line.message["result"] for line in inspected.wire if line.direction == "<" and "result" in line.message]
@@ -395,7 +395,7 @@ def test_the_inspector_answers_the_one_question_it_has_an_answer_to(era, revisio
 
 
 @pytest.mark.parametrize(("era", "revision"), ERAS)
-def test_the_inspector_has_nobody_to_ask_and_is_told_so(era, revision, inspect):
+def test_the_inspector_gets_an_error_for_a_form_it_cannot_show(era, revision, inspect):
     """Its command line declares no elicitation, so a form must not reach it. A session gets a result with isError."""
     inspected = inspect(era, "--method", "tools/call", "--tool-name", "ask")
     explained = "This request needs a client that declares the capability elicitation"
@@ -406,14 +406,14 @@ def test_the_inspector_has_nobody_to_ask_and_is_told_so(era, revision, inspect):
         assert refusal["code"] == -32021
         assert refusal["data"] == {"requiredCapabilities": {"elicitation": {}}}
     else:
-        assert inspected.exit_code == 5  # a tool failed, to the Inspector
+        assert inspected.exit_code == 5  # the Inspector's exit code for a failed tool
         assert inspected.result["isError"] is True
         assert inspected.result["content"] == [{"type": "text", "text": explained}]
 
 
 @pytest.mark.parametrize("era", [ERAS[0].values[0], ERAS[2].values[0]], ids=["legacy", "modern"])
-def test_a_server_outlives_no_inspector_that_is_interrupted(era, tmp_path):
-    """Interrupted, it cancels nothing and is gone; the server gives the call the time that any call gets, and leaves too."""
+def test_a_server_exits_when_the_inspector_is_interrupted(era, tmp_path):
+    """An interrupted Inspector exits without cancelling; the server gives the call the usual time, and exits too."""
     wire = tmp_path / "wire"
     os.mkfifo(wire)
     heard = os.open(wire, os.O_RDWR | os.O_NONBLOCK)
@@ -424,7 +424,7 @@ def test_a_server_outlives_no_inspector_that_is_interrupted(era, tmp_path):
             inspector(command, era, *request), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as client:
             try:
-                wait_for(heard, rb"\"name\":\"slow\",\"arguments\"")  # a line within a line
+                wait_for(heard, rb"\"name\":\"slow\",\"arguments\"")  # JSON inside a JSON string
                 client.send_signal(signal.SIGINT)
                 return client.wait(NET)
             finally:
@@ -440,7 +440,7 @@ def test_a_server_outlives_no_inspector_that_is_interrupted(era, tmp_path):
 
 
 def wait_for(pipe: int, wanted: bytes) -> None:
-    """Reads until something has been said."""
+    """Read until some bytes have been written."""
     read = bytearray()
     deadline = time.monotonic() + NET
     while wanted not in read:
@@ -449,7 +449,7 @@ def wait_for(pipe: int, wanted: bytes) -> None:
 
 
 def revision_of(wire: list[Line]) -> str:
-    """The revision of the last request."""
+    """Return the revision of the last request."""
     if any(line.message.get("method") == "initialize" for line in wire):
         (agreed,) = [
             line.message["result"]["protocolVersion"] for line in wire if "protocolVersion" in line.message.get("result", {})

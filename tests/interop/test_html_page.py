@@ -1,4 +1,4 @@
-"""The HTML page of a recording, used as people use it: in Chromium, with a pointer and with keys alone."""
+"""The HTML page of a recording, used as people use it: in Chromium, with a mouse and with the keyboard alone."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from unit.trace.recordings import DISCOVERY, call, done, entries, handshake, met
 
 pytestmark = pytest.mark.interop
 
-# Milliseconds; a net, like the others.
+# Milliseconds; a safety net, not an assertion.
 NET = 30_000
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 800, "height": 700}
 
@@ -46,9 +46,9 @@ def chromium():
         missing("playwright is not installed: `make interop` could not reach its registry, or was not used")
     program = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     if program is None:
-        missing("there is no chromium on this machine")
+        missing("chromium is not installed")
     with sync_playwright() as playwright:
-        # A sandbox within the sandbox of a container is not to be had, and root gets none.
+        # A sandbox does not work inside the sandbox of a container, nor for root.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=NET)
         yield browser
         browser.close()
@@ -56,7 +56,7 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium, tmp_path):
-    """Opens the page of a recording, and at its end says that nothing was complained about and nothing was loaded."""
+    """Open the page of a recording, and check at the end that it logged no errors and loaded nothing."""
 
     @contextmanager
     def visiting(written, *, viewport=WIDE, scheme="light", header=None, name="a.trace.jsonl"):
@@ -82,7 +82,7 @@ def visit(chromium, tmp_path):
 
 
 def labels(page):
-    """The rows in the document, as a screen reader says them, in order."""
+    """Return the labels of the rows in the document, as a screen reader reads them, in order."""
     found = page.locator("[role=option]").evaluate_all(
         "rows => rows.map(row => [Number(row.getAttribute('aria-posinset')), row.getAttribute('aria-label')])"
     )
@@ -90,7 +90,7 @@ def labels(page):
 
 
 def current(page):
-    """What the list says is the active row."""
+    """Return the active row of the list."""
     name = page.locator("#list").get_attribute("aria-activedescendant")
     return "" if name is None else page.locator(f"#{name}").get_attribute("aria-label")
 
@@ -99,18 +99,18 @@ def count(page):
     return page.locator("#count").inner_text()
 
 
-# What it shows
+# Content
 
 
 def test_the_page_shows_the_conversation_in_order(visit):
     with visit(entries(*CONVERSATION)) as page:
-        told = labels(page)
-        assert len(told) == len(CONVERSATION) + 1
-        assert told[0].startswith("event, the server was started, pid 4242")
-        assert told[1].startswith('request, server/discover, id "d", client to server, at 0.100 seconds, answered after 100 ms')
-        assert "finding FR-04" in told[3]
-        assert told[4].startswith("stderr, INFO: up")
-        (hanging,) = [each for each in told if "no response" in each]
+        shown = labels(page)
+        assert len(shown) == len(CONVERSATION) + 1
+        assert shown[0].startswith("event, the server was started, pid 4242")
+        assert shown[1].startswith('request, server/discover, id "d", client to server, at 0.100 seconds, answered after 100 ms')
+        assert "finding FR-04" in shown[3]
+        assert shown[4].startswith("stderr, INFO: up")
+        (hanging,) = [each for each in shown if "no response" in each]
         assert hanging.startswith("request, tools/call, hang")
         assert page.locator(".row .round").all_inner_texts() == ["round 1 of 2", "round 2 of 2"]
         assert page.locator(".bar.hanging").count() == 1
@@ -119,7 +119,7 @@ def test_the_page_shows_the_conversation_in_order(visit):
         assert page.locator("#facts li").first.inner_text() == "2026-07-28, stateless"
 
 
-def test_questions_of_a_server_have_their_bars_at_the_client(visit):
+def test_questions_of_a_server_have_bars_on_the_client_side(visit):
     asks = ("<", call("s1", "elicitation/create", message="Who?", requestedSchema={}))
     answers = (">", {"id": "s1", "result": {"action": "decline"}})
     with visit(entries(*handshake(client={"elicitation": {}}), asks, answers)) as page:
@@ -130,7 +130,7 @@ def test_questions_of_a_server_have_their_bars_at_the_client(visit):
 # Filters
 
 
-def test_kinds_methods_ids_and_text_choose_what_is_shown(visit):
+def test_kinds_methods_ids_and_text_filter_the_rows(visit):
     with visit(entries(*CONVERSATION)) as page:
         everything = count(page)
         errors = page.locator("#kinds button", has_text="errors")
@@ -149,8 +149,8 @@ def test_kinds_methods_ids_and_text_choose_what_is_shown(visit):
         method.select_option(index=0)
 
         page.locator("#id-filter").fill("2")
-        told = labels(page)
-        assert len(told) == 5, "the number, and the string without its quotes; progress belongs to its request"
+        shown = labels(page)
+        assert len(shown) == 5, "the number, and the string without its quotes; progress belongs to its request"
         page.locator("#id-filter").fill('"2"')
         assert all('id "2"' in label for label in labels(page))
         page.locator("#id-filter").fill("")
@@ -162,18 +162,18 @@ def test_kinds_methods_ids_and_text_choose_what_is_shown(visit):
         assert page.locator("#nothing").is_visible()
 
 
-def test_a_call_can_be_read_with_all_that_belongs_to_it(visit):
+def test_all_messages_of_a_call_can_be_shown_together(visit):
     with visit(entries(*CONVERSATION)) as page:
         page.get_by_label("By call").check()
-        told = labels(page)
-        first = next(place for place, label in enumerate(told) if label.startswith("request, tools/call, slow"))
-        assert [label.split(",")[0] for label in told[first : first + 3]] == ["request", "notification", "response"]
+        shown = labels(page)
+        first = next(place for place, label in enumerate(shown) if label.startswith("request, tools/call, slow"))
+        assert [label.split(",")[0] for label in shown[first : first + 3]] == ["request", "notification", "response"]
 
 
 # Jumping, opening, copying
 
 
-def test_a_request_leads_to_its_answer_and_back(visit):
+def test_a_request_links_to_its_response_and_back(visit):
     with visit(entries(*CONVERSATION)) as page:
         page.locator(".row.request", has_text="slow").click()
         assert page.locator("#message h2").inner_text() == "tools/call"
@@ -193,7 +193,7 @@ def test_a_jump_to_a_row_that_a_filter_hides_clears_the_filter(visit):
         assert "of" not in count(page)
 
 
-def test_a_finding_leads_to_its_row(visit):
+def test_a_finding_links_to_its_row(visit):
     with visit(entries(*CONVERSATION)) as page:
         page.locator("#show-findings").click()
         page.locator("#findings .jump", has_text="FR-04").click()
@@ -201,7 +201,7 @@ def test_a_finding_leads_to_its_row(visit):
         assert "FR-04" in page.locator("#message .note").inner_text()
 
 
-def test_what_is_copied_is_the_message_laid_out(visit):
+def test_a_message_is_copied_as_indented_json(visit):
     params = '{"big":12345678901234567890,"one":1.0,"twice":1,"twice":2,"e":[],"t":"a\\"\u202eb"}'
     sent = '{"jsonrpc":"2.0","id":7,"method":"x","params":' + params + "}"
     with visit([Line(0.1, ">", sent.encode())]) as page:
@@ -216,7 +216,7 @@ def test_what_is_copied_is_the_message_laid_out(visit):
         assert page.locator("#message pre").inner_text() == sent.replace("\u202e", "\\u202e")
 
 
-def test_a_long_text_is_cut_and_can_be_had_whole(visit):
+def test_a_long_text_is_cut_and_can_be_expanded(visit):
     text = "start " + "x" * 300_000 + " end"
     with visit(entries(*handshake(), (">", call(1, "tools/call", name="echo", arguments={"text": text})))) as page:
         row = page.locator(".row.request", has_text="echo")
@@ -228,10 +228,10 @@ def test_a_long_text_is_cut_and_can_be_had_whole(visit):
         assert text in shown.inner_text()
 
 
-# Keys alone
+# Keyboard
 
 
-def test_everything_can_be_reached_with_keys(visit):
+def test_everything_can_be_reached_with_the_keyboard(visit):
     with visit(entries(*CONVERSATION)) as page:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
@@ -267,7 +267,7 @@ def test_everything_can_be_reached_with_keys(visit):
         assert not page.get_by_role("dialog").is_visible()
 
 
-def test_the_tabs_turn_with_the_arrow_keys(visit):
+def test_the_arrow_keys_switch_tabs(visit):
     with visit(entries(*CONVERSATION)) as page:
         page.get_by_role("tab", name="Recording").focus()
         page.keyboard.press("ArrowRight")
@@ -293,7 +293,7 @@ def background(page):
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_light_and_dark_follow_the_system_until_somebody_chooses(visit):
+def test_the_colour_scheme_follows_the_system_until_the_user_chooses(visit):
     with visit(entries(*CONVERSATION), scheme="dark") as page:
         dark = background(page)
         page.emulate_media(color_scheme="light")
@@ -306,7 +306,7 @@ def test_light_and_dark_follow_the_system_until_somebody_chooses(visit):
 
 
 @pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_nothing_stands_out_of_the_window(visit, viewport):
+def test_nothing_overflows_the_window(visit, viewport):
     with visit(entries(*CONVERSATION), viewport=viewport) as page:
         page.locator(".row.request", has_text="slow").click()
         page.locator("#message").wait_for()
@@ -326,7 +326,7 @@ HOSTILE = (
 )
 
 
-def test_a_hostile_recording_runs_nothing_and_hides_nothing(visit):
+def test_a_hostile_recording_runs_no_script_and_hides_nothing(visit):
     written = [
         (">", modern(HOSTILE, HOSTILE, **{HOSTILE: HOSTILE})),
         ("<", {"id": HOSTILE, "error": {"code": 1, "message": HOSTILE, "data": HOSTILE}}),
@@ -352,7 +352,7 @@ def test_a_hostile_recording_runs_nothing_and_hides_nothing(visit):
         assert page.locator("#name").inner_text() == "<img src=x>\\u202e.jsonl"
 
 
-def test_bytes_that_are_no_text_are_shown_as_escapes(visit):
+def test_bytes_that_are_not_text_are_shown_as_escapes(visit):
     with visit([Line(0.1, "!", b"caf\xe9 \xe2\x82\xac \xff")]) as page:
         page.locator(".row.stderr").click()
         assert page.locator("#message pre").inner_text() == "caf\\xe9 € \\xff"
@@ -364,7 +364,7 @@ def test_bytes_that_are_no_text_are_shown_as_escapes(visit):
 # Large and broken recordings
 
 
-def test_of_ten_thousand_messages_only_those_in_view_are_in_the_document(visit):
+def test_only_visible_rows_of_ten_thousand_messages_are_in_the_document(visit):
     written = []
     for number in range(5000):
         written.append(Line(number / 100, ">", json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode()))
@@ -380,14 +380,14 @@ def test_of_ten_thousand_messages_only_those_in_view_are_in_the_document(visit):
         assert len(labels(page)) == 2
         page.locator("#id-filter").fill("")
         page.keyboard.press("Escape")
-        # A pointer at the end of the timeline.
+        # The mouse at the end of the timeline.
         box = page.locator("#overview").bounding_box()
         page.mouse.click(box["x"] + box["width"] - 18, box["y"] + 20)
         assert ", at 49.99" in current(page)
         assert len(labels(page)) < 80
 
 
-def test_a_torn_recording_is_shown_as_far_as_it_goes(visit):
+def test_a_truncated_recording_is_shown_up_to_its_end(visit):
     torn = [*entries(*CONVERSATION[:6]), Line(4.0, "<", b'{"jsonrpc":"2.0","id":9,"res', is_whole=False)]
     with visit(torn) as page:
         page.locator(".row").last.click()

@@ -1,6 +1,6 @@
-"""The Inspector's other command line, ``mcpdo``, which keeps a connection in a daemon: it can be asked, and it can change its mind.
+"""The Inspector's other command line, ``mcpdo``, which keeps a connection in a daemon: it can answer questions and cancel calls.
 
-As in ``test_everything.py`` the tour is made once in each era, and each test looks at one part of it.
+As in ``test_everything.py`` the tour is run once in each era, and each test checks one part of it.
 """
 
 import json
@@ -39,19 +39,19 @@ from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform != "linux", reason="the wire is a FIFO, and what is left behind is looked for in /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the wire is a FIFO, and leftover processes are looked for in /proc"),
 ]
 
 REVISIONS = {"legacy": LATEST_LEGACY, "auto": LATEST_MODERN, "modern": LATEST_MODERN}
-# A call without an end that reports each step, because its metadata carry a token: the wire shows that it runs, and when it stops.
+# An endless call that reports each step, because its metadata has a token: the wire shows that it runs, and when it stops.
 ENDLESS = ("tools/call", "slow", "steps:=1000000", "seconds:=0.01", "--metadata")
 
 
-# The wire as it is written
+# Reading the wire
 
 
 class Wire:
-    """What a server hears and says, as it happens: the reader of a FIFO that the server traces into."""
+    """The messages of a server as they are sent: the reader of a FIFO that the server writes its trace to."""
 
     def __init__(self, fifo: Path) -> None:
         os.mkfifo(fifo)
@@ -60,14 +60,14 @@ class Wire:
         self._news = threading.Condition()
         reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(reader, True)
-        # Ours, so that the FIFO has no end between two servers.
+        # A writer of our own, so that the reader gets no EOF between two servers.
         self._writer = os.open(fifo, os.O_WRONLY)
         self._thread = threading.Thread(target=self._read, args=(reader,), daemon=True)
         self._thread.start()
 
     def _read(self, reader: int) -> None:
-        with open(reader, "rb") as told:
-            for line in told:
+        with open(reader, "rb") as stream:
+            for line in stream:
                 entry = json.loads(line)
                 if "line" not in entry:
                     continue  # the header, or an event
@@ -76,17 +76,17 @@ class Wire:
                     self._news.notify_all()
 
     def wait_for(self, wanted: Callable[[Line], bool], *, since: int = 0) -> Line:
-        """The first line of a kind, whether it has crossed the wire already or has not yet."""
+        """Return the first matching line; wait for it if it has not been sent yet."""
         with self._news:
             found = self._news.wait_for(lambda: [line for line in self.lines[since:] if wanted(line)], NET)
             assert found, self.lines[-5:]
             return found[0]
 
     def close(self) -> None:
-        """Ends the reading, once every server is gone."""
+        """Stop reading, once every server has exited."""
         os.close(self._writer)
         self._thread.join(NET)
-        assert not self._thread.is_alive(), f"somebody still writes into {self.fifo}"
+        assert not self._thread.is_alive(), f"a process still writes to {self.fifo}"
 
 
 def is_call_of(tool: str, token: str | None) -> Callable[[Line], bool]:
@@ -124,7 +124,7 @@ def answers(request_id: Any) -> Callable[[Line], bool]:
 
 
 class Done(NamedTuple):
-    """How a command ended, what it printed, and what it complained of."""
+    """The exit code, stdout and stderr of a command."""
 
     exit_code: int
     result: Any
@@ -132,7 +132,7 @@ class Done(NamedTuple):
 
 
 class CommandLine:
-    """``mcpdo`` with a home and a daemon of its own. The daemon is started by the first command that needs it."""
+    """``mcpdo`` with its own home and daemon. The first command that needs the daemon starts it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -140,7 +140,7 @@ class CommandLine:
         program = (
             peer("npm") / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "mcpdo" / "build" / "mcp-bin.js"
         )
-        # Nothing but this: settings of whoever runs the tests must not reach it.
+        # Only these: the settings of the user who runs the tests must not affect it.
         self._environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -165,14 +165,14 @@ class CommandLine:
 
     def connect(self, era: str, server: list[str]) -> Any:
         connected = self.result("connect", "--connection", "tour", "--era", era, "--", *server)
-        assert marked(self.mark), "there is no daemon, or it does not show its environment"
+        assert marked(self.mark), "the daemon does not run, or its environment cannot be read"
         return connected
 
     def call(self, *request: str) -> Any:
         return self.result("@tour", *request)
 
     def ask(self, *request: str) -> Any:
-        """Sends a request whose handler has a question, and gives the question."""
+        """Send a request whose handler asks a question, and return the question."""
         (pending,) = self.call(*request).values()
         return pending
 
@@ -180,7 +180,7 @@ class CommandLine:
         return self.result("elicitation/respond", pending["elicitationId"], *answer)
 
     def interrupted(self, wire: Wire, token: str, *, at_a_terminal: bool) -> int:
-        """Calls a tool without an end, and has Ctrl-C pressed once the tool works."""
+        """Call an endless tool, and press Ctrl-C once the tool is running."""
         ours, theirs = pty.openpty()
         request = self.command("@tour", *ENDLESS, f"progressToken={token}", output="text")
         with os.fdopen(theirs, "rb", buffering=0) as terminal, (self.folder / "stderr").open("wb") as stderr:
@@ -198,7 +198,7 @@ class CommandLine:
 
 @contextmanager
 def command_line(folder: Path) -> Iterator[CommandLine]:
-    """A command line whose daemon has been stopped and is gone when the block is left, however it is left."""
+    """Yield a command line, and check after the block that its daemon has stopped and exited."""
     line = CommandLine(folder)
     try:
         yield line
@@ -218,7 +218,7 @@ def command_line(folder: Path) -> Iterator[CommandLine]:
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process that is nobody's child here ends in time."""
+    """Return whether a process that is not our child ends in time."""
     return bool(select.select([process], [], [], NET)[0])
 
 
@@ -226,7 +226,7 @@ def has_ended(process: int) -> bool:
 
 
 class Tour(NamedTuple):
-    """What the commands found in an era, how the servers that the daemon launched ended, and the whole conversation."""
+    """The findings of the commands in an era, how the servers that the daemon launched ended, and the whole conversation."""
 
     era: str
     found: dict[str, Any]
@@ -238,7 +238,7 @@ class Tour(NamedTuple):
         return REVISIONS[self.era] == LATEST_MODERN
 
 
-def look_around(line: CommandLine) -> dict[str, Any]:
+def use_features(line: CommandLine) -> dict[str, Any]:
     return {
         "shown": line.call("connections/show"),
         "tools": line.call("tools/list"),
@@ -248,7 +248,7 @@ def look_around(line: CommandLine) -> dict[str, Any]:
     }
 
 
-def be_asked(line: CommandLine) -> dict[str, Any]:
+def answer_questions(line: CommandLine) -> dict[str, Any]:
     accepted = line.ask("tools/call", "ask")
     meanwhile = line.run("@tour", "tools/call", "echo", "text:=hello")
     found = {"question": accepted, "meanwhile": meanwhile, "accepted": line.respond(accepted, "name:=Ada", "age:=36")}
@@ -261,12 +261,12 @@ def be_asked(line: CommandLine) -> dict[str, Any]:
     return found
 
 
-def change_its_mind(line: CommandLine, wire: Wire) -> dict[str, Any]:
+def interrupt_calls(line: CommandLine, wire: Wire) -> dict[str, Any]:
     found: dict[str, Any] = {"at a terminal": line.interrupted(wire, "wanted", at_a_terminal=True)}
     call = wire.wait_for(is_call_of("slow", "wanted"))
     wire.wait_for(cancels(call.message["id"]))
     found["afterwards"] = line.call("tools/call", "echo", "text:=still here")
-    # Without a terminal the daemon goes on with the call, and would have the next request wait for it: this is the last one.
+    # Without a terminal the daemon continues the call, and the next request would wait for it, so this is the last one.
     found["in a script"] = line.interrupted(wire, "unwanted", at_a_terminal=False)
     found["complaint"] = (line.folder / "stderr").read_text()
     wire.wait_for(is_progress_of("unwanted"), since=len(wire.lines))
@@ -275,14 +275,14 @@ def change_its_mind(line: CommandLine, wire: Wire) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=list(REVISIONS))
 def tour(request, tmp_path_factory) -> Tour:
-    # A short name: the path of a socket must not be long.
+    # A short name: the length of a socket path is limited.
     folder = tmp_path_factory.mktemp("do")
     wire = Wire(folder / "wire")
 
     def run(server: list[str]) -> dict[str, Any]:
         with command_line(folder) as line:
-            found = {"connected": line.connect(request.param, server), **look_around(line), **be_asked(line)}
-            found |= change_its_mind(line, wire)
+            found = {"connected": line.connect(request.param, server), **use_features(line), **answer_questions(line)}
+            found |= interrupt_calls(line, wire)
             found["disconnected"] = line.result("disconnect", "tour")
             found["left"] = line.result("connections/list")
             return found
@@ -294,7 +294,7 @@ def tour(request, tmp_path_factory) -> Tour:
     return Tour(request.param, found, launches, wire.lines)
 
 
-def test_a_connection_is_opened_in_the_era_it_wants(tour):
+def test_a_connection_is_opened_in_the_chosen_era(tour):
     assert tour.found["connected"]["protocolEra"] == ("modern" if tour.modern else "legacy")
     assert tour.found["shown"]["protocolVersion"] == REVISIONS[tour.era]
     assert tour.found["shown"]["serverInfo"]["name"] == "everything"
@@ -323,7 +323,7 @@ def test_a_question_is_declined_and_cancelled(tour):
     assert tour.found["cancelled"]["content"] == text("the user said cancel")
 
 
-def test_a_page_is_visited(tour):
+def test_a_url_is_opened(tour):
     page = tour.found["page"]
     assert (page["mode"], page["message"], page["url"]) == ("url", "Please log in.", "https://login.example/start")
     assert tour.found["visited"]["content"] == text("accept")
@@ -334,60 +334,60 @@ def test_a_second_question_follows_the_first(tour):
     assert tour.found["asked twice"]["content"] == text("Ada likes green")
 
 
-def test_questions_are_asked_in_the_way_of_the_era(tour):
+def test_questions_are_sent_as_the_era_requires(tour):
     said = [line.message for line in tour.wire if line.direction == "<"]
     requests = [message for message in said if message.get("method") == "elicitation/create"]
     unfinished = [message for message in said if message.get("result", {}).get("resultType") == "input_required"]
     assert (len(requests), len(unfinished)) == ((0, 6) if tour.modern else (6, 0))
 
 
-def test_a_call_that_is_interrupted_at_a_terminal_is_cancelled(tour):
+def test_a_call_interrupted_at_a_terminal_is_cancelled(tour):
     assert tour.found["at a terminal"] == 1
     (call,) = filter(is_call_of("slow", "wanted"), tour.wire)
     (cancelled,) = filter(cancels(call.message["id"]), tour.wire)
     assert cancelled.message["params"]["reason"] == "Tool call cancelled by user"
     assert not list(filter(answers(call.message["id"]), tour.wire))
-    # The tool has worked until then, and not a step longer.
+    # The tool ran until then, and not a step longer.
     heard = tour.wire.index(cancelled)
     assert list(filter(is_progress_of("wanted"), tour.wire[:heard]))
     assert not list(filter(is_progress_of("wanted"), tour.wire[heard:]))
     assert tour.found["afterwards"]["content"] == text("still here")
 
 
-def test_a_call_that_is_interrupted_in_a_script_goes_on_in_the_daemon(tour):
-    """What the command line says is cancelled is not: the tool works on until the connection is closed."""
+def test_a_call_interrupted_in_a_script_continues_in_the_daemon(tour):
+    """The command line reports the call as cancelled, but the tool runs until the connection is closed."""
     assert tour.found["in a script"] == 1
     assert "'rpc' cancelled" in tour.found["complaint"]
     (call,) = filter(is_call_of("slow", "unwanted"), tour.wire)
     reasons = [line.message["params"]["reason"] for line in filter(cancels(call.message["id"]), tour.wire)]
-    # Closing tells a modern server first; from one of the handshake era it takes its input away.
+    # Closing notifies a modern server first; for one of the handshake era it only closes stdin.
     assert reasons == (["Error: Task-enabled session is closed"] if tour.modern else [])
 
 
-def test_a_connection_that_is_closed_during_a_call_leaves_no_server(tour):
+def test_a_server_exits_when_its_connection_is_closed_during_a_call(tour):
     assert tour.found["disconnected"] == {"name": "tour"}
     assert tour.found["left"] == {"connections": []}
     (launch,) = tour.launches
-    # A call that was not cancelled is given some time, more than the Inspector gives; the server ends well with it or without.
+    # A call that was not cancelled gets some time, more than the Inspector gives the server; it exits cleanly either way.
     assert launch == BY_ITSELF or (launch == Launch(exit_code=0, signals=("SIGTERM",)) and not tour.modern)
 
 
-# A question without an answer
+# Questions without an answer
 
 
 @pytest.mark.parametrize("era", list(REVISIONS))
-def test_a_question_that_nobody_answers_is_given_up_with_its_connection(era, tmp_path_factory):
+def test_an_unanswered_question_is_dropped_with_its_connection(era, tmp_path_factory):
     folder = tmp_path_factory.mktemp("do")
 
     def run(server: list[str]) -> Any:
         with command_line(folder) as line:
             line.connect(era, server)
             question = line.ask("tools/call", "ask")
-            # The same name again: the first connection is replaced.
+            # The same name again replaces the first connection.
             line.connect(era, server)
             late = line.run("elicitation/respond", question["elicitationId"], "name:=Ada", "age:=36")
             assert (late.exit_code, json.loads(late.error)["error"]["code"]) == (1, "elicitation_not_found")
-            # Nobody disconnects the second one: the daemon does, when it is stopped.
+            # The daemon closes the second connection when it is stopped.
             return line.call("tools/call", "echo", "text:=still here")
 
     result, launches = witnessed(tracing(EVERYTHING, folder / "wire"), run, folder=folder)
@@ -396,18 +396,18 @@ def test_a_question_that_nobody_answers_is_given_up_with_its_connection(era, tmp
     (wire,) = [lines for lines in traces(folder / "wire") if any(is_call_of("ask", None)(line) for line in lines)]
     (call,) = filter(is_call_of("ask", None), wire)
     request_id = call.message["id"]
-    given_up = list(filter(cancels(request_id), wire))
+    cancellations = list(filter(cancels(request_id), wire))
     answered = list(filter(answers(request_id), wire))
-    # In the modern era the question was the answer, and nothing is left to be cancelled.
-    assert (len(given_up), len(answered)) == ((0, 1) if REVISIONS[era] == LATEST_MODERN else (1, 0))
+    # In the modern era the question was the response, so there is nothing to cancel.
+    assert (len(cancellations), len(answered)) == ((0, 1) if REVISIONS[era] == LATEST_MODERN else (1, 0))
 
 
-# The one-shot command line, once more
+# The one-shot command line
 
 
 @pytest.fixture(scope="module")
-def given_up(tmp_path_factory) -> dict[str, tuple[Any, list[Launch], list[Line]]]:
-    """A call without an end in each era, all at once: ``--cli`` waits a minute for it, and has no option that says otherwise."""
+def timed_out(tmp_path_factory) -> dict[str, tuple[Any, list[Launch], list[Line]]]:
+    """An endless call in each era, all at once: ``--cli`` waits a minute for it, and has no option to change that."""
 
     def wait_a_minute(era: str) -> tuple[Any, list[Launch], list[Line]]:
         folder = tmp_path_factory.mktemp("cli")
@@ -431,8 +431,8 @@ def given_up(tmp_path_factory) -> dict[str, tuple[Any, list[Launch], list[Line]]
 
 
 @pytest.mark.parametrize("era", list(REVISIONS))
-def test_the_one_shot_command_line_cancels_what_took_a_minute(era, given_up):
-    error, launches, wire = given_up[era]
+def test_the_one_shot_command_line_cancels_a_call_after_a_minute(era, timed_out):
+    error, launches, wire = timed_out[era]
     assert error["cause"] == "Request timed out"
     (call,) = filter(is_call_of("slow", era), wire)
     (cancelled,) = filter(cancels(call.message["id"]), wire)

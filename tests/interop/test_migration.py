@@ -1,7 +1,7 @@
-"""Servers that were migrated say on the wire what they said before, but for what the pages about migration tell.
+"""Migrated servers send the same messages as before, except for the differences listed on the pages about migration.
 
-Each of the six servers under ``migration/`` stands there twice: as it was written for another library, and as the edits on its page
-have made it. Our client talks to the former through ``twopipes tap``, and the recording is replayed against the latter.
+Each of the six servers under ``migration/`` exists twice: as written for another library, and with the edits of its page applied.
+Our client uses the first through ``twopipes tap``, and the recording is replayed against the second.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from twopipes._trace.matching import Ignoring, differences
 from twopipes._trace.message import Message
 from twopipes.trace import read
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for what is left")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for leftover processes")
 
 HERE = Path(__file__).parent / "migration"
 FROM_FASTMCP, _ = pages.PAGES
 
 
 class Migrated(NamedTuple):
-    """A server: where it ran before, in which eras, what is said to it, and in what it may differ."""
+    """A server: its old environment, its eras, the script of the client, and the differences it may have."""
 
     name: str
     peer: str
@@ -61,22 +61,22 @@ SERVERS = {
 }
 
 
-# What was said before, and what is said in its place
+# The messages before and after
 
 
 def record(server: Migrated, era: str, script: Script, recording: Path) -> None:
-    """Records a conversation with a server as it was before."""
+    """Record a conversation with a server before its migration."""
     tap = [sys.executable, "-m", "twopipes", "tap", "--quiet", "-o", str(recording), "--", *server.before()]
 
-    async def talk() -> None:
+    async def conversation() -> None:
         async with connected(tap, era=era, **answering(script)) as connection:
             await converse(connection.client, script)
 
-    asyncio.run(talk())
+    asyncio.run(conversation())
 
 
 def replayed(recording: Path, server: Migrated) -> Replay:
-    """Says the client's part of a recording again to a server as it is now."""
+    """Send the client's part of a recording again to the migrated server."""
     trace = read(recording)
     conversation = read_conversation(trace, trace.header)
     replay = Replay(conversation, conversation.connections[0])
@@ -89,7 +89,7 @@ def replayed(recording: Path, server: Migrated) -> Replay:
 
 @cache
 def exchanges(name: str, era: str) -> list[Exchange]:
-    """Everything that the server said before, each beside what it says now."""
+    """Return each message that the server sent before, with the message that it sends now."""
     server = SERVERS[name]
     with TemporaryDirectory() as folder:
         recording = Path(folder, "before.jsonl")
@@ -102,14 +102,14 @@ def exchanges(name: str, era: str) -> list[Exchange]:
     found = []
     for call in replay.connection.calls:
         live = replay.partners.get(call)
-        assert live is not None, f"{call} was not said again"
+        assert live is not None, f"{call} was not sent again"
         about = {name: value for name, value in params_of(call.request).items() if name != "_meta"}
         what = f"{call.method} {about}"
         if call.direction == "<":
             found.append(exchange(f"the question {what}", call.method, None, params_of(call.request), params_of(live.request)))
             continue
         found.append(exchange(what, call.method, call, answer_to(call), answer_to(live)))
-    told = [
+    notifications = [
         [
             (message.method, params_of(message))
             for message in messages
@@ -117,7 +117,7 @@ def exchanges(name: str, era: str) -> list[Exchange]:
         ]
         for messages in (replay.recorded.messages, replay.live.messages)
     ]
-    found.append(exchange("all other notifications", "notifications", None, *told))
+    found.append(exchange("all other notifications", "notifications", None, *notifications))
     return found
 
 
@@ -130,7 +130,7 @@ def without_token(report: Message) -> dict[str, Any]:
 
 
 def answer_to(call: Call) -> Any:
-    """An answer, without what a server makes up anew each time: the state of a call that asks, and the names of its questions."""
+    """Return a response without the parts that change each time: the state of a call that asks, and the names of its questions."""
     assert call.answer is not None
     progress = [without_token(report) for report in call.progress]
     if call.answer.shape == "error":
@@ -142,12 +142,12 @@ def answer_to(call: Call) -> Any:
 
 
 def left_over(name: str, era: str) -> list[Exchange]:
-    """What is not the same, and is not tolerated."""
+    """Return the differences that are not tolerated."""
     left = [compared(exchange, SERVERS[name].tolerances)[0] for exchange in exchanges(name, era)]
     return [exchange for exchange in left if exchange.before != exchange.after]
 
 
-def in_what_it_differs(exchange: Exchange) -> str:
+def difference(exchange: Exchange) -> str:
     found = differences(exchange.before, exchange.after, Ignoring())
     return "\n".join([exchange.what, *(f"  {each.path}\n    before  {each.recorded}\n    after   {each.live}" for each in found)])
 
@@ -156,12 +156,12 @@ def in_what_it_differs(exchange: Exchange) -> str:
 @on_linux
 class TestServers:
     @pytest.mark.parametrize(("name", "era"), [(name, era) for name, server in SERVERS.items() for era in server.eras])
-    def test_a_server_says_after_its_migration_what_it_said_before(self, name, era):
+    def test_a_server_sends_the_same_after_its_migration(self, name, era):
         left = left_over(name, era)
-        assert not left, "\n\n".join(map(in_what_it_differs, left))
+        assert not left, "\n\n".join(map(difference, left))
 
     @pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.stem)
-    def test_each_tolerance_is_a_row_of_the_page_and_has_something_to_do(self, page):
+    def test_each_tolerance_is_a_row_of_the_page_and_is_used(self, page):
         servers = [SERVERS[name] for name in pages.PAGES[page]]
         rows = [row[0] for row in pages.rows_on(page, "What differs on the wire")]
         used = {
@@ -190,25 +190,25 @@ class TestServers:
 @on_linux
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_migrated_server_gives_the_same_in_both_eras(name):
-    """Also where it asks, which most of them could not before on the stateless wire."""
+    """This includes questions, which most of them could not ask on the stateless wire before."""
 
-    async def talk(era: str) -> dict[str, Any]:
+    async def conversation(era: str) -> dict[str, Any]:
         script = SERVERS[name].script
         async with connected(SERVERS[name].after(), era=era, **answering(script)) as connection:
             return await converse(connection.client, script)
 
-    def told(outcome: Any) -> Any:
+    def plain(outcome: Any) -> Any:
         return (outcome.is_error, outcome.content) if isinstance(outcome, CallResult) else outcome.code
 
-    legacy, modern = (asyncio.run(talk(era)) for era in ("legacy", "modern"))
-    assert {call: told(outcome) for call, outcome in modern.items()} == {call: told(outcome) for call, outcome in legacy.items()}
+    legacy, modern = (asyncio.run(conversation(era)) for era in ("legacy", "modern"))
+    assert {call: plain(outcome) for call, outcome in modern.items()} == {call: plain(outcome) for call, outcome in legacy.items()}
 
 
 # The pages
 
 
 def shown_on(page: Path) -> list[tuple[str, str]]:
-    """The commands of a page, each with what it prints."""
+    """Return the commands of a page, each with its output."""
     blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
     return [step for block in blocks for step in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
 
@@ -222,7 +222,7 @@ def test_the_page_shows_the_edits_that_were_made(page):
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.stem)
-def test_every_name_that_goes_or_comes_is_in_the_table(page):
+def test_every_removed_or_added_name_is_in_the_table(page):
     rows = pages.rows_on(page, "Names")
     theirs, ours = ("\n".join(row[column] for row in rows) for column in (0, 1))
     for server in pages.PAGES[page]:

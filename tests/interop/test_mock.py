@@ -1,4 +1,4 @@
-"""Official clients against a mock of the server that they talked to before: they find the same."""
+"""Official clients get the same results from a mock as from the server that it was recorded from."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ from twopipes._protocol.revisions import LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform == "win32", reason="the witness tells through a FIFO"),
+    pytest.mark.skipif(sys.platform == "win32", reason="the witness reports through a FIFO"),
 ]
 
 
@@ -28,7 +28,7 @@ pytestmark = [
 def test_a_session_with_a_mock_has_the_same_results(client, mode, tmp_path):
     (tmp_path / "real").mkdir()
     real = visit_of(client(), mode=mode, folder=tmp_path / "real", server=tapped(EVERYTHING, tmp_path / "real"))
-    # Of several launches the last one is the conversation; those before it were to find out what the server speaks.
+    # The last of several launches holds the conversation; earlier ones only find out which era the server supports.
     recording = tmp_path / "real" / "trace.jsonl"
     (tmp_path / "mock").mkdir()
     script = tmp_path / "mock" / "mock.sh"

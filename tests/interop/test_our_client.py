@@ -1,7 +1,7 @@
-"""Our client uses servers that are made with the other SDKs, each in every era that it speaks, and leaves nothing of them behind.
+"""Our client uses servers built with the other SDKs, each in every era that it supports, and ends all their processes.
 
-The programs under ``peers/`` called ``..._server`` offer the same things. The client makes its tour through each once, and each
-test looks at one part of what it found. Servers as people publish them are in ``test_published_servers.py``.
+The programs ``peers/*_server`` offer the same features. The client runs its tour of each once, and each test checks one part of
+the findings. ``test_published_servers.py`` uses published servers.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from twopipes.types import ClientOptions
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for what is left"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for leftover processes"),
 ]
 
 TOOLS = ["echo", "weather", "wait_for_ever", "wait_until_cancelled", "ask", "sample", "roots", "log", "touch", "mutate"]
@@ -44,7 +44,7 @@ def typescript_2() -> list[str]:
 
 
 class Peer(NamedTuple):
-    """A server, how it is asked, what it then speaks, and of which changes it can tell."""
+    """A server, the era to request, the revision it agrees to, and the changes that it can report."""
 
     name: str
     command: Callable[[], list[str]]
@@ -54,7 +54,7 @@ class Peer(NamedTuple):
 
 
 class Tour(NamedTuple):
-    """What our client found at a peer."""
+    """The findings of our client at a peer."""
 
     peer: Peer
     found: dict[str, Any]
@@ -63,9 +63,9 @@ class Tour(NamedTuple):
 TOOLS_CHANGED, NOTE_CHANGED = Change("tools"), Change("resource", NOTE)
 PEERS = [
     Peer("official-2", official_2, "auto", "modern", {TOOLS_CHANGED, NOTE_CHANGED}),
-    # In a session its MCPServer cannot be told to declare changes of lists.
+    # In a session its MCPServer cannot declare changes of lists.
     Peer("official-2", official_2, "legacy", "legacy", {NOTE_CHANGED}),
-    # It declares `subscribe: false` whatever its author does.
+    # It always declares `subscribe: false`.
     Peer("official-1", official_1, "auto", "legacy", {TOOLS_CHANGED}),
     # On the stateless wire it has no subscriptions/listen at all.
     Peer("fastmcp", fastmcp, "auto", "modern", None),
@@ -76,7 +76,7 @@ PEERS = [
 
 
 async def outcome(awaitable: Any) -> Any:
-    """A result, or the error in its place."""
+    """Return the result or the error."""
     try:
         return await awaitable
     except McpError as error:
@@ -150,13 +150,13 @@ async def watch(client, found) -> None:
 
 
 async def cancel(client, found) -> None:
-    # A call that has reported progress is known to be at work.
+    # A call that has reported progress is known to be running.
     working = asyncio.Event()
     call = asyncio.create_task(client.call_tool("wait_for_ever", on_progress=lambda _: working.set()))
     await working.wait()
     call.cancel()
     (found["given up"],) = await asyncio.gather(call, return_exceptions=True)
-    # Only a server that has heard of it ever answers this.
+    # The server responds to this only after it has received the cancellation.
     found["heard"] = (await client.call_tool("wait_until_cancelled")).text
 
 
@@ -165,7 +165,7 @@ def tour(request) -> Tour:
     return Tour(request.param, asyncio.run(make_tour(request.param)))
 
 
-def test_the_era_is_the_one_that_the_server_speaks(tour):
+def test_the_client_uses_the_era_of_the_server(tour):
     assert tour.found["opened"] == (tour.peer.speaks, REVISIONS[tour.peer.speaks], tour.peer.name)
 
 
@@ -176,13 +176,13 @@ def test_everything_is_listed(tour):
     assert tour.found["prompts"] == ["greet"]
 
 
-def test_a_tool_is_called_and_its_progress_followed(tour):
+def test_a_tool_is_called_and_reports_progress(tour):
     assert tour.found["echo"].text == TEXT
     assert not tour.found["echo"].is_error
     assert [(report.progress, report.total, report.message) for report in tour.found["progress"]] == [(0.5, 1, "echoing")]
 
 
-def test_structured_output_is_what_the_tool_promised(tour):
+def test_structured_output_matches_the_schema_of_the_tool(tour):
     assert tour.found["weather"].structured == {"city": "Bergen", "celsius": 7.5}
     assert str(tour.found["weather"].validation) == "valid"
 
@@ -199,26 +199,26 @@ def test_a_prompt_is_filled_in_and_its_argument_completed(tour):
     assert tour.found["completed"].values == ["Ada", "Alan"]
 
 
-def test_what_is_unknown_is_refused(tour):
+def test_unknown_names_are_refused(tour):
     tool, prompt, resource = (tour.found[f"unknown {what}"] for what in ("tool", "prompt", "resource"))
     assert isinstance(prompt, McpError)
     if tour.peer.name == "typescript-2":
         assert tool.code == -32602
     else:
-        # TL-04 wants an error of the protocol. The three Python ones give a result, as if the tool were there and had failed.
+        # TL-04 requires a protocol error. The three Python SDKs return a result, as if the tool existed and had failed.
         assert tool.is_error
         assert "Unknown tool" in tool.text
     if tour.peer.name == "official-1":
-        # ER-12, PM-04: it answers both with a code that means nothing, so that nobody can tell what was wrong.
+        # ER-12, PM-04: it responds to both with a meaningless code, so a client cannot know what was wrong.
         assert (resource.code, prompt.code) == (0, 0)
     else:
         # ER-13; in sessions it was -32002 (ER-12), and none of them sends that.
         assert isinstance(resource, NotFound)
-        # PM-04: the second generation blames itself for an unknown prompt, and without a word on the stateless wire.
+        # PM-04: the second generation reports an internal error for an unknown prompt, without a message on the stateless wire.
         assert prompt.code == ({"legacy": 0, "modern": -32603}[tour.peer.speaks] if tour.peer.name == "official-2" else -32602)
 
 
-def test_what_the_server_asks_is_answered(tour):
+def test_questions_of_the_server_are_answered(tour):
     assert tour.found["ask"] == ["Hello, Ada", "the user said decline"]
     assert tour.found["asked"] == ["Who are you?", "Who are you?"]
     assert tour.found["sample"] == "the model heard: hm"
@@ -226,14 +226,14 @@ def test_what_the_server_asks_is_answered(tour):
 
 
 def test_log_messages_arrive(tour):
-    # FastMCP wraps what its author said. The two official ones log without having declared that they do (LG-01).
+    # FastMCP wraps the author's message. The two official SDKs log without declaring the capability (LG-01).
     said = {"msg": "written down", "extra": None} if tour.peer.name == "fastmcp" else "written down"
     assert tour.found["logged"] == [("info", said)]
 
 
-def test_changes_arrive_where_the_server_tells_of_them(tour):
+def test_changes_arrive_if_the_server_reports_them(tour):
     if tour.peer.changes is None:
-        # SU-17 wishes for more, and SU-05 forbids what it does instead: it tells of changes though nobody listens.
+        # SU-17 asks for more, and SU-05 forbids what it does instead: it reports changes without a listener.
         assert tour.found["subscribed"].code == -32601
         assert tour.found["notified"] == [NOTE_CHANGED.method, TOOLS_CHANGED.method]
     else:
@@ -244,12 +244,12 @@ def test_changes_arrive_where_the_server_tells_of_them(tour):
     assert tour.found["touched"] == "A new note."
 
 
-def test_a_cancelled_call_stops_at_the_server_too(tour):
+def test_a_cancelled_call_stops_in_the_server_too(tour):
     assert isinstance(tour.found["given up"], asyncio.CancelledError)
     assert tour.found["heard"] == "cancelled"
 
 
-def test_the_server_leaves_by_itself_and_has_said_nothing_else(tour):
+def test_the_server_exits_on_eof_and_sent_nothing_else(tour):
     closed = tour.found["closed"]
     assert (closed.ended_by, closed.exit.code) == ("eof", 0)
     assert tour.found["stray"] == ()
@@ -259,33 +259,33 @@ def test_the_server_leaves_by_itself_and_has_said_nothing_else(tour):
 
 
 @pytest.mark.parametrize("command", [official_2, fastmcp, typescript_2])
-def test_a_server_of_both_eras_is_met_in_the_modern_one_alone(command):
-    async def meet():
+def test_a_server_of_both_eras_is_used_in_the_modern_one_only(command):
+    async def converse():
         async with connected(command(), era="modern") as connection:
             client = connection.client
             assert (client.era, client.revision) == ("modern", LATEST_MODERN)
             assert (await client.call_tool("echo", {"text": TEXT})).text == TEXT
         assert client.closed.ended_by == "eof"
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_a_server_of_the_handshake_era_speaks_every_revision_of_it(revision):
-    async def meet():
+def test_a_server_of_the_handshake_era_supports_all_its_revisions(revision):
+    async def converse():
         async with connected(official_1(), revision=revision) as connection:
             client = connection.client
             assert (client.era, client.revision) == ("legacy", revision)
             assert (await client.call_tool("echo", {"text": TEXT})).text == TEXT
         assert client.closed.ended_by == "eof"
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
-def test_a_client_without_the_handshake_tells_what_is_wrong_with_an_old_server():
-    async def meet():
+def test_a_client_without_the_handshake_reports_an_old_server():
+    async def converse():
         async with connected(official_1(), era="modern"):
             pytest.fail("unreachable")
 
     with pytest.raises(OpeningFailed, match="looks like a legacy server"):
-        asyncio.run(meet())
+        asyncio.run(converse())

@@ -1,4 +1,4 @@
-"""Real clients launch our server, ask it everything it can do, and let it go."""
+"""Real clients launch our server, use all its features, and end it."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform == "win32", reason="the witness tells through a FIFO"),
+    pytest.mark.skipif(sys.platform == "win32", reason="the witness reports through a FIFO"),
 ]
 
 
@@ -37,7 +37,7 @@ def assert_all_was_served(visit: Visit, *, revision: str) -> None:
 def test_the_official_python_client_2_is_served(mode, revision, tmp_path):
     visit = visit_of([python_of("official-2"), str(SCRIPTS / "official_2_client.py")], mode=mode, folder=tmp_path)
     if mode == LATEST_MODERN:
-        # Pinned, it never discovers; it reads who answered from the discovery alone.
+        # With a pinned revision it does not discover, and only discovery gives it the server's name.
         assert visit.findings["server"] is None
         visit.findings["server"] = "echo 1.0"
     assert_all_was_served(visit, revision=revision)
@@ -61,17 +61,17 @@ def typescript_visit(mode, folder) -> Visit:
     visit = visit_of(node_script("typescript_client.mjs"), mode=mode, folder=folder)
     complaints = visit.findings.pop("complaints")
     if not visit.findings["progress"]:
-        # It looks at a notification later than at an answer that came with it in one read, and then wants it no more.
+        # It handles a notification later than a response that came with it in one read, and then complains.
         assert len(complaints) == 1
-        told, _, notification = complaints.pop().partition("unknown token: ")
-        assert told.startswith("Received a progress notification")
+        problem, _, notification = complaints.pop().partition("unknown token: ")
+        assert problem.startswith("Received a progress notification")
         progress = json.loads(notification)["params"]
         visit.findings["progress"] = [[progress["progress"], progress["total"], progress["message"]]]
     assert complaints == []
     return visit
 
 
-def test_the_typescript_client_is_served_as_it_comes(tmp_path):
+def test_the_typescript_client_is_served_with_its_defaults(tmp_path):
     visit = typescript_visit(None, tmp_path)
     assert_all_was_served(visit, revision=LATEST_LEGACY)
     assert visit.launches == [BY_ITSELF]
@@ -82,5 +82,5 @@ def test_the_typescript_client_is_served_after_it_has_negotiated(mode, tmp_path)
     visit = typescript_visit(mode, tmp_path)
     assert_all_was_served(visit, revision=LATEST_MODERN)
     assert visit.launches[-1] == BY_ITSELF
-    # Before, it probes a process that it then ends by force; how that one ended is the client's business, but it is gone.
+    # First it probes a process that it then kills. How that one ended does not matter here, but it has exited.
     assert len(visit.launches) <= 2

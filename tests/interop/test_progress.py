@@ -10,7 +10,7 @@ from twopipes._protocol.revisions import LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform == "win32", reason="the witness tells through a FIFO"),
+    pytest.mark.skipif(sys.platform == "win32", reason="the witness reports through a FIFO"),
 ]
 
 SERVER = """
@@ -44,7 +44,7 @@ CALLS = 30
 @pytest.mark.parametrize("mode", ["legacy", {"pin": LATEST_MODERN}], ids=["legacy", "modern"])
 @pytest.mark.parametrize("tool", ["awaited", "instant", "threaded"])
 def test_the_typescript_client_gets_the_last_progress_of_nearly_every_call(tool, mode, tmp_path, monkeypatch):
-    """PR-04. Without the moment between the two it lost most of them; a busy machine may still join two writes in one read."""
+    """PR-04. Without the pause between the two it lost most of them; a busy machine may still join two writes in one read."""
     monkeypatch.setattr(harness, "TEXT", " ".join([tool] * CALLS))
     program = tmp_path / "server.py"
     program.write_text(SERVER)

@@ -1,4 +1,4 @@
-"""Our client uses servers as people publish them, on npm and PyPI, also behind the wrappers that hosts start them with."""
+"""Our client uses servers published on npm and PyPI, also behind the wrappers that hosts start them with."""
 
 import asyncio
 import json
@@ -18,10 +18,10 @@ from twopipes.errors import InvalidParams, UrlsRequired
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for what is left"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for leftover processes"),
 ]
 
-# Those on PyPI are built on the second generation of their SDK, those on npm still on the first.
+# The servers on PyPI use the second generation of their SDK, those on npm still the first.
 BOTH_ERAS = pytest.mark.parametrize(
     ("era", "agreed"),
     [("auto", ("modern", LATEST_MODERN)), ("modern", ("modern", LATEST_MODERN)), ("legacy", ("legacy", LATEST_LEGACY))],
@@ -39,9 +39,9 @@ def on_npm(package: str, *arguments: str) -> list[str]:
 
 
 async def give_up(client, name, arguments) -> None:
-    """Cancels a call when it has just been sent: these servers have no slow ones."""
+    """Cancel a call right after it was sent: these servers have no slow tools."""
     call = asyncio.create_task(client.call_tool(name, arguments))
-    await asyncio.sleep(0)  # its first step, which sends it
+    await asyncio.sleep(0)  # the first step of the task sends the request
     call.cancel()
     (outcome,) = await asyncio.gather(call, return_exceptions=True)
     assert isinstance(outcome, asyncio.CancelledError)
@@ -52,7 +52,7 @@ async def give_up(client, name, arguments) -> None:
 
 @BOTH_ERAS
 def test_the_time_server(era, agreed):
-    async def meet():
+    async def converse():
         async with connected(on_pypi("mcp_server_time", "--local-timezone", "UTC"), era=era) as connection:
             client = connection.client
             assert (client.era, client.revision) == agreed
@@ -71,14 +71,14 @@ def test_the_time_server(era, agreed):
         assert client.closed.ended_by == "eof"
         assert client.stray == ()
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory) -> Path:
     git = shutil.which("git")
     if git is None:
-        missing("there is no git on this machine")
+        missing("git is not installed")
     folder = tmp_path_factory.mktemp("repository")
     (folder / "note.txt").write_text("The first note.\n")
     person = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
@@ -90,9 +90,9 @@ def repository(tmp_path_factory) -> Path:
 
 @BOTH_ERAS
 def test_the_git_server(era, agreed, repository):
-    """It starts processes of its own, which must be gone too."""
+    """It starts processes, which must have exited too."""
 
-    async def meet():
+    async def converse():
         here = {"repo_path": str(repository)}
         async with connected(on_pypi("mcp_server_git"), era=era) as connection:
             client = connection.client
@@ -107,7 +107,7 @@ def test_the_git_server(era, agreed, repository):
         assert client.closed.ended_by == "eof"
         assert client.stray == ()
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 # On npm
@@ -115,14 +115,14 @@ def test_the_git_server(era, agreed, repository):
 
 @HANDSHAKE
 def test_the_filesystem_server(era, tmp_path):
-    """It asks for the roots when it is opened and whenever they change, and lets nobody look elsewhere."""
+    """It asks for the roots after the handshake and whenever they change, and refuses paths outside of them."""
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
         (folder / "note.txt").write_bytes(TEXT.encode())
 
-    async def meet():
-        # How it takes new roots is heard from nothing but its stderr.
+    async def converse():
+        # It reports new roots only on stderr.
         taken: asyncio.Queue[str] = asyncio.Queue()
 
         def hear(line):
@@ -148,7 +148,7 @@ def test_the_filesystem_server(era, tmp_path):
         assert client.closed.ended_by == "eof"
         assert client.stray == ()
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 DOCUMENT = "demo://resource/static/document/features.md"
@@ -157,7 +157,7 @@ DYNAMIC = "demo://resource/dynamic/text/7"
 
 @HANDSHAKE
 def test_the_everything_server(era):
-    async def meet():
+    async def converse():
         logged: asyncio.Queue[str] = asyncio.Queue()
         visited = []
 
@@ -185,7 +185,7 @@ def test_the_everything_server(era):
         assert client.closed.ended_by == "eof"
         assert client.stray == ()
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 async def list_and_read(client) -> None:
@@ -215,7 +215,7 @@ async def call(client) -> None:
     assert [type(block) for block in links.content].count(ResourceLink) == 3
     refused = await client.call_tool("get-sum", {"a": "one"})
     assert refused.is_error
-    # TL-04: an unknown tool should be an error of the protocol, not a call that failed.
+    # TL-04: an unknown tool should be a protocol error, not a failed call.
     assert (await client.call_tool("no-such-tool")).is_error
     with pytest.raises(InvalidParams):
         await client.get_prompt("no-such-prompt")
@@ -224,7 +224,7 @@ async def call(client) -> None:
 async def answer(client, visited) -> None:
     form = await client.call_tool("trigger-elicitation-request")
     assert "- Name: Ada" in form.text
-    # What the user left alone has the value that the server proposed.
+    # Fields that the user did not change have the value that the server proposed.
     assert '"untitledSingleSelectEnum": "Monica"' in form.text
     assert "the model heard: " in (await client.call_tool("trigger-sampling-request", {"prompt": "hm"})).text
     assert "file:///home/ada" in (await client.call_tool("get-roots-list")).text
@@ -241,7 +241,7 @@ async def subscribe(client, logged) -> None:
         await changes.ready()
         await client.call_tool("toggle-subscriber-updates")
         assert await anext(changes) == Change("resource", DYNAMIC)
-        # Otherwise its clock keeps it alive after the end of its input.
+        # Otherwise its timer keeps it running after EOF.
         await client.call_tool("toggle-subscriber-updates")
     while DYNAMIC not in (said := await logged.get()):
         pass
@@ -262,7 +262,7 @@ async def cancel(client) -> None:
     working.cancel()
     (outcome,) = await asyncio.gather(working, return_exceptions=True)
     assert isinstance(outcome, asyncio.CancelledError)
-    # CA-03: it goes on working on what nobody wants any more and reports its progress; that reaches nobody here.
+    # CA-03: it continues a cancelled call and reports its progress; our client drops these reports.
     heard = len(reports)
     assert "is 4" in (await client.call_tool("get-sum", {"a": 1, "b": 3})).text
     quick = {"duration": 0.3, "steps": 3}
@@ -272,45 +272,45 @@ async def cancel(client) -> None:
     assert all(earlier < later for earlier, later in pairwise(reports[:heard]))
 
 
-def test_the_everything_server_asks_after_the_end_and_has_to_be_told_by_a_signal():
-    """A third of a second after it was opened it asks for the roots, and waits a minute for them, whoever is still there."""
+def test_the_everything_server_asks_after_eof_and_needs_a_signal_to_exit():
+    """A third of a second after the handshake it asks for the roots, and waits a minute for them even if the client is gone."""
 
-    async def meet():
+    async def converse():
         timeouts = Timeouts(connect=PATIENT.connect, probe=PATIENT.probe, request=PATIENT.request, shutdown=1.0)
         async with connected(on_npm("server-everything", "stdio"), roots=["file:///home/ada"], timeouts=timeouts) as connection:
             pass
-        # On a machine that took its time to open it, the roots were asked for before.
+        # On a slow machine it asked for the roots before.
         assert connection.client.closed.ended_by in {"SIGTERM", "eof"}
         assert not connection.client.closed.left_behind
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 # Behind a wrapper
 
 
 def through_a_shell() -> list[str]:
-    # A last command behind it, or else the shell would become the server.
+    # A command after it keeps the shell from replacing itself with the server.
     return ["sh", "-c", '"$@"; exit "$?"', "sh", *on_npm("server-everything", "stdio")]
 
 
 def through_npx() -> list[str]:
     npx = shutil.which("npx")
     if npx is None:
-        missing("there is no npx on this machine")
-    # It has nothing to look for on the network: the package is installed.
+        missing("npx is not installed")
+    # It needs no network: the package is installed.
     return [str(npx), "--prefix", str(peer("npm")), "--offline", "--no", "--", "mcp-server-everything", "stdio"]
 
 
 @pytest.mark.parametrize("command", [through_a_shell, through_npx])
-def test_behind_a_wrapper_the_server_itself_is_gone_too(command):
-    async def meet():
+def test_a_server_behind_a_wrapper_exits_too(command):
+    async def converse():
         async with connected(command(), env={"NPM_CONFIG_UPDATE_NOTIFIER": "false"}) as connection:
             client = connection.client
             assert (await client.call_tool("echo", {"message": TEXT})).text == f"Echo: {TEXT}"
-        # The wrapper, and behind it the server.
+        # The wrapper and the server.
         assert len(connection.processes) >= 2
         assert client.closed.ended_by == "eof"
         assert client.closed.exit.code == 0
 
-    asyncio.run(meet())
+    asyncio.run(converse())

@@ -1,4 +1,4 @@
-"""Sessions of official clients with ``examples/everything.py``, once as ever and once with ``twopipes tap`` before the server."""
+"""Sessions of official clients with ``examples/everything.py``, with and without ``twopipes tap``."""
 
 import json
 import shlex
@@ -18,23 +18,23 @@ from twopipes.trace import Event, Line, read
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform == "win32", reason="the witness tells through a FIFO"),
+    pytest.mark.skipif(sys.platform == "win32", reason="the witness reports through a FIFO"),
 ]
 
 STEPS = [[step, 3, f"step {step}"] for step in (1, 2, 3)]
 
 
 def tapped(server: Sequence[str], folder: Path) -> list[str]:
-    # A client may launch a server more than once. Each launch gets a file of its own: the earlier one is kept under a number.
+    # A client may launch a server more than once. Each launch gets its own file: earlier ones are kept with a number.
     command = [sys.executable, "-m", "twopipes", "tap", "-q", "-o", str(folder / "trace.jsonl"), "--", *server]
-    # In a file, because the Inspector would take some of these words for its own.
+    # In a file, because the Inspector would parse some of these options itself.
     script = folder / "tapped.sh"
     script.write_text(f"exec {shlex.join(command)}\n")
     return ["sh", str(script)]
 
 
 def recorded(folder: Path) -> list[list[Line | Event]]:
-    """What each launch has left, without any damage."""
+    """Return the recording of each launch, and check that none is damaged."""
     traces = [list(read(path)) for path in folder.glob("trace*.jsonl")]
     for trace in traces:
         assert all(isinstance(entry, Line | Event) for entry in trace)
@@ -43,9 +43,9 @@ def recorded(folder: Path) -> list[list[Line | Event]]:
 
 
 def settled(findings: dict[str, Any]) -> dict[str, Any]:
-    """What a client found, without what hangs on a race within the TypeScript client.
+    """Return the findings of a client, without those that depend on a race in the TypeScript client.
 
-    It looks at a notification later than at an answer that came with it in one read, wants it no more by then, and complains.
+    It handles a notification later than a response that came with it in one read, and then complains that the token is unknown.
     """
     late = []
     for complaint in findings.get("complaints", []):
@@ -57,7 +57,7 @@ def settled(findings: dict[str, Any]) -> dict[str, Any]:
 
 
 def ended(launch: Launch) -> Launch:
-    """How a server ended, where that is certain: one that gets SIGTERM while it starts may not have learnt to leave politely."""
+    """Return how a server ended, where that is certain: one that gets SIGTERM during its start may not have its handler yet."""
     return launch._replace(exit_code=0) if launch == Launch(-signal.SIGTERM, ("SIGTERM",)) else launch
 
 
@@ -80,7 +80,7 @@ def test_a_session_through_a_tap_has_the_same_results(client, mode, tmp_path):
         visits.append(visit_of(client(), mode=mode, folder=folder, server=server))
     without, with_tap = visits
     assert settled(with_tap.findings) == settled(without.findings)
-    # How each server ended: its exit code, and the signals that it took.
+    # How each server ended: its exit code, and the signals that it received.
     assert list(map(ended, with_tap.launches)) == list(map(ended, without.launches))
     traces = recorded(tmp_path / "with")
     assert len(traces) == len(with_tap.launches)

@@ -1,4 +1,4 @@
-"""What the scoreboard checks is what it says: the twins have the fixtures of the example, and the tours come to their end."""
+"""The programs of the scoreboard are comparable: the twins have the fixtures of the example, and the tours finish."""
 
 import asyncio
 import subprocess
@@ -10,7 +10,7 @@ from interop.harness import EVERYTHING, NET, SCRIPTS, connected, node_script, py
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for what is left"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for leftover processes"),
 ]
 
 FIXTURES = {
@@ -35,7 +35,7 @@ TOURS = {
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_twin_has_the_fixtures_of_the_example(twin, era):
-    async def meet():
+    async def converse():
         async with connected(
             TWINS[twin](),
             era=era,
@@ -64,10 +64,10 @@ def test_a_twin_has_the_fixtures_of_the_example(twin, era):
             await client.call_tool("mutate")
             assert "extra" in {tool.name for tool in await client.list_tools()}
 
-    asyncio.run(meet())
+    asyncio.run(converse())
 
 
 @pytest.mark.parametrize("client", TOURS)
-def test_a_tour_comes_to_its_end(client):
+def test_a_tour_finishes(client):
     done = subprocess.run([*TOURS[client](), *EVERYTHING], stdin=subprocess.DEVNULL, capture_output=True, timeout=NET, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What a client says to each of the servers of this folder: everything that they have, and what they do not have."""
+"""The script of the client for each server of this folder: it uses all their features, and names that do not exist."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 from twopipes import Client, McpError
 from twopipes.errors import CapabilityMissing
 
-# Answers of the user that are no forms.
+# Answers of the user that are not forms.
 DECLINED = object()
 CANCELLED = None
 
@@ -17,11 +17,11 @@ class Script:
     """A conversation.
 
     Attributes:
-        calls: Tools with their arguments, in their order.
-        reads: Addresses of resources.
+        calls: Tools with their arguments, in order.
+        reads: URIs of resources.
         prompts: Prompts with their arguments.
-        completions: An argument, what is typed of it, and the prompt or template it belongs to.
-        forms: What the user answers, by what is asked.
+        completions: An argument, the part that is typed, and the prompt or template it belongs to.
+        forms: The answers of the user, by question.
     """
 
     calls: list[tuple[str, dict[str, Any]]]
@@ -191,7 +191,7 @@ DOCUMENTS = Script(
 
 
 def answering(script: Script) -> dict[str, Callable[..., Any]]:
-    """How a client answers what the server asks."""
+    """Return the callbacks that answer the questions of the server."""
 
     def fill_in(question: Any) -> Any:
         answer = script.forms[question.message]
@@ -201,7 +201,7 @@ def answering(script: Script) -> dict[str, Callable[..., Any]]:
 
 
 async def converse(client: Client, script: Script) -> dict[str, Any]:
-    """Says it all, one thing after the other. What comes of the calls is told by what was called."""
+    """Send all requests of a script, one after the other, and return the outcomes by request."""
     if client.era == "modern" or client.capabilities.allows("logging"):
         await client.set_log_level("info")
     await client.list_tools()
@@ -223,7 +223,7 @@ async def converse(client: Client, script: Script) -> dict[str, Any]:
 
 
 async def outcome(awaitable: Any) -> Any:
-    """A result, or the error in its place."""
+    """Return the result or the error."""
     try:
         return await awaitable
     except (McpError, CapabilityMissing) as error:

@@ -1,4 +1,4 @@
-"""The pages about migration and the servers they are about: ``python tests/interop/migration/pages.py`` writes the diffs anew."""
+"""The pages about migration and their servers: ``python tests/interop/migration/pages.py`` updates the diffs on the pages."""
 
 import ast
 import re
@@ -15,21 +15,21 @@ DIFF = re.compile(r"^```diff\n(--- tests/interop/migration/(\w+)/before\.py\n.*?
 
 
 def diff_of(name: str) -> str:
-    """The edits that make of a server what it is afterwards."""
+    """Return the edits that migrate a server."""
     files = [HERE / name / f"{when}.py" for when in ("before", "after")]
     before, after = (file.read_text().splitlines(keepends=True) for file in files)
     names = [file.relative_to(HERE.parents[2]).as_posix() for file in files]
-    # Where a hunk begins is nobody's concern, and would change with every line above it.
+    # The line numbers of a hunk are not useful, and would change with every line above it.
     return "".join("@@\n" if line.startswith("@@") else line for line in unified_diff(before, after, *names, n=0))
 
 
 def diffs_on(page: Path) -> dict[str, str]:
-    """The edits that a page shows, by the names of the servers."""
+    """Return the edits that a page shows, by server name."""
     return {name: diff for diff, name in DIFF.findall(page.read_text())}
 
 
 def rows_on(page: Path, heading: str) -> list[list[str]]:
-    """The rows of all tables below a heading, cell by cell."""
+    """Return the rows of all tables below a heading, as lists of cells."""
     section = page.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     rows: list[list[str]] = []
     for line in section.splitlines():
@@ -41,7 +41,7 @@ def rows_on(page: Path, heading: str) -> list[list[str]]:
 
 
 def names_used(name: str, when: str) -> set[str]:
-    """What a server uses of the libraries: modules, names that are imported, attributes, and keyword arguments."""
+    """Return the names that a server uses of the libraries: modules, imported names, attributes, and keyword arguments."""
     found: set[str] = set()
     for node in ast.walk(ast.parse((HERE / name / f"{when}.py").read_text())):
         match node:

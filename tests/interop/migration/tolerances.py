@@ -1,4 +1,4 @@
-"""In what a server may differ on the wire after its migration. Each tolerance is a row of a page, which says why."""
+"""The differences that a server may have on the wire after its migration. Each tolerance is a row of a page, with the reason."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 
 class Exchange(NamedTuple):
-    """One thing that was said before the migration, and what stands in its place after it.
+    """A message before the migration, and its counterpart after it.
 
     Attributes:
-        what: Its name, for people.
+        what: A name for people.
         method: Of the request or the notification.
         params: Of the request.
-        before: An answer as ``{"result": ...}`` or ``{"error": ...}``, with the ``progress`` before it; the params of a question;
-            or the notifications that belong to nothing.
-        after: Likewise.
-        is_modern: Whether it was said on the stateless wire.
+        before: A response as ``{"result": ...}`` or ``{"error": ...}``, with the ``progress`` before it; the params of a question;
+            or the notifications that belong to no request.
+        after: The same, after the migration.
+        is_modern: Whether it was sent on the stateless wire.
     """
 
     what: str
@@ -27,14 +27,14 @@ class Exchange(NamedTuple):
     is_modern: bool
 
     def both(self, change: Callable[[Any], None]) -> "Exchange":
-        """The same with a change made to copies of both sides."""
+        """Return an exchange with a change made to copies of both sides."""
         before, after = deepcopy((self.before, self.after))
         change(before)
         change(after)
         return self._replace(before=before, after=after)
 
     def settled(self) -> "Exchange":
-        """Nothing is left to compare."""
+        """Return an exchange that has no differences left."""
         return self._replace(before=None, after=None)
 
 
@@ -42,7 +42,7 @@ Tolerance = Callable[[Exchange], Exchange]
 
 
 def compared(exchange: Exchange, tolerances: dict[str, Tolerance]) -> tuple[Exchange, list[str]]:
-    """What is left of an exchange once everything is tolerated, and which tolerances had something to do."""
+    """Return the rest of an exchange after all tolerances, and the tolerances that changed something."""
     used = []
     for name, tolerate in tolerances.items():
         if exchange.before == exchange.after:
@@ -54,11 +54,11 @@ def compared(exchange: Exchange, tolerances: dict[str, Tolerance]) -> tuple[Exch
     return exchange, used
 
 
-# What the server is, and how it is described
+# Identity and descriptions
 
 
 def capabilities(exchange: Exchange) -> Exchange:
-    """More can be done than before, or the same; only extensions without content may go."""
+    """Capabilities may be added; only extensions without content may be removed."""
     if exchange.method not in {"initialize", "server/discover"}:
         return exchange
     could, can = (side["result"]["capabilities"] for side in (exchange.before, exchange.after))
@@ -78,7 +78,7 @@ def capabilities(exchange: Exchange) -> Exchange:
 
 
 def version(exchange: Exchange) -> Exchange:
-    """The version of a library stood in for that of the server."""
+    """The version of a library was used as that of the server."""
     if exchange.method != "initialize":
         return exchange
     return exchange.both(lambda side: side["result"]["serverInfo"].pop("version"))
@@ -99,7 +99,7 @@ def fastmcp_meta(exchange: Exchange) -> Exchange:
 
 
 def titles(exchange: Exchange) -> Exchange:
-    """``find_notes`` was given the title Find Notes, which says no more than the name."""
+    """``find_notes`` had the title Find Notes, which adds nothing to the name."""
     if exchange.method != "tools/list":
         return exchange
     before, after = deepcopy((exchange.before, exchange.after))
@@ -110,7 +110,7 @@ def titles(exchange: Exchange) -> Exchange:
 
 
 def schemas(exchange: Exchange) -> Exchange:
-    """The same in other words: titles that are made of names, and what is written in its place or referred to."""
+    """Equivalent schemas: titles made of names, and definitions written in place or referred to."""
 
     def reword(side: Any) -> None:
         for holder in holders(side):
@@ -122,7 +122,7 @@ def schemas(exchange: Exchange) -> Exchange:
 
 
 def holders(side: Any) -> Iterator[Any]:
-    """All that may have a schema: tools, and questions, which are requests or stand in a result."""
+    """Yield all objects that may have a schema: tools, and questions, in requests or results."""
     if isinstance(side, dict):
         result = side.get("result", {})
         yield side
@@ -131,7 +131,7 @@ def holders(side: Any) -> Iterator[Any]:
 
 
 def meaning(schema: Any, definitions: dict[str, Any]) -> Any:
-    """A JSON Schema without what says nothing about values."""
+    """Return a JSON Schema without the keywords that do not constrain values."""
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -151,7 +151,7 @@ def meaning(schema: Any, definitions: dict[str, Any]) -> Any:
 
 
 def nothing_said(exchange: Exchange) -> Exchange:
-    """``isError: false``, and a list of no arguments: the same as nothing."""
+    """``isError: false`` and an empty list of arguments mean the same as no member."""
 
     def forget(side: Any) -> None:
         result = side.get("result", {})
@@ -165,7 +165,7 @@ def nothing_said(exchange: Exchange) -> Exchange:
 
 
 def prompt_hints(exchange: Exchange) -> Exchange:
-    """Behind the author's description of an argument stood its schema."""
+    """The schema of an argument was appended to the author's description."""
 
     def forget(side: Any) -> None:
         for prompt in side["result"]["prompts"]:
@@ -177,7 +177,7 @@ def prompt_hints(exchange: Exchange) -> Exchange:
 
 
 def completions(exchange: Exchange) -> Exchange:
-    """How many there are is told as well."""
+    """The total number is now included."""
 
     def forget(side: Any) -> None:
         completion = side["result"]["completion"]
@@ -214,7 +214,7 @@ def read(text: str) -> Any:
 
 
 def log_messages(exchange: Exchange) -> Exchange:
-    """What an author said stood in an object, beside a place for more."""
+    """The author's message was a member of an object, next to an empty ``extra``."""
 
     def unpack(notifications: Any) -> None:
         for method, params in notifications:
@@ -226,14 +226,14 @@ def log_messages(exchange: Exchange) -> Exchange:
 
 
 def questions_on_the_stateless_wire(exchange: Exchange) -> Exchange:
-    """They were an error, and are asked now."""
+    """They were an error, and now they are asked."""
     if exchange.is_modern and text_of_failure(exchange.before) and exchange.after["result"].get("resultType") == "input_required":
         return exchange.settled()
     return exchange
 
 
 def state_on_the_stateless_wire(exchange: Exchange) -> Exchange:
-    """What was kept was lost with the request; now it is there as long as the process."""
+    """State was lost with the request; now it lives as long as the process."""
     if exchange.is_modern and exchange.params.get("name") == "finish" and not exchange.params["arguments"]:
         assert text_of_failure(exchange.before)
         assert exchange.after["result"]["structuredContent"]["number"] == 2
@@ -241,28 +241,28 @@ def state_on_the_stateless_wire(exchange: Exchange) -> Exchange:
     return exchange
 
 
-# What is wrong
+# Errors
 
 
 def text_of_failure(side: Any) -> str:
-    """What a model is told by a call that failed; nothing if it did not, or is no call."""
+    """Return the text of a failed call, or an empty string."""
     result = side.get("result", {}) if isinstance(side, dict) else {}
     return result["content"][0]["text"] if result.get("isError") else ""
 
 
 def code_of(side: Any) -> int | None:
-    """The code of an error answer; nothing if it is none."""
+    """Return the code of an error response, or None."""
     return side["error"]["code"] if isinstance(side, dict) and "error" in side else None
 
 
 def with_the_error_after(exchange: Exchange, *members: str) -> Exchange:
-    """As if some members of the error had been before what they are after."""
+    """Replace some members of the old error by those of the new one."""
     taken = {name: exchange.after["error"][name] for name in members}
     return exchange._replace(before={**exchange.before, "error": {**exchange.before["error"], **taken}})
 
 
 def unknown_tool(exchange: Exchange) -> Exchange:
-    """An error of the protocol, and not a result."""
+    """A protocol error, not a result."""
     if "Unknown tool" in text_of_failure(exchange.before):
         assert code_of(exchange.after) == -32602
         return exchange.settled()
@@ -270,7 +270,7 @@ def unknown_tool(exchange: Exchange) -> Exchange:
 
 
 def unknown_resource(exchange: Exchange) -> Exchange:
-    """-32002 in a session and -32602 on the stateless wire, with the address."""
+    """-32002 in a session and -32602 on the stateless wire, with the URI."""
     if exchange.method == "resources/read" and code_of(exchange.after) == (-32602 if exchange.is_modern else -32002):
         assert code_of(exchange.before) in {0, -32602, -32603}
         assert exchange.after["error"]["data"] == {"uri": exchange.params["uri"]}
@@ -286,14 +286,14 @@ def prompt_that_cannot_be(exchange: Exchange) -> Exchange:
 
 
 def code_zero(exchange: Exchange) -> Exchange:
-    """-32603 for a function that broke; there is no such code as 0."""
+    """-32603 for a function that failed; 0 is not an error code."""
     if code_of(exchange.before) == 0 and code_of(exchange.after) == -32603:
         return with_the_error_after(exchange, "code")
     return exchange
 
 
 def name_of_the_tool(exchange: Exchange) -> Exchange:
-    """It stood before the author's words."""
+    """It came before the author's message."""
     said = text_of_failure(exchange.after)
     if said and text_of_failure(exchange.before) == f"Error executing tool {exchange.params['name']}: {said}":
         return exchange.both(lambda side: side["result"].pop("content"))
@@ -301,7 +301,7 @@ def name_of_the_tool(exchange: Exchange) -> Exchange:
 
 
 def arguments_of_another_type(exchange: Exchange) -> Exchange:
-    """A number that came as a string was taken for the number."""
+    """A number sent as a string was accepted."""
     if "Expected `integer`, got `string`" in text_of_failure(exchange.after) and not text_of_failure(exchange.before):
         assert "1" in exchange.params["arguments"].values()
         return exchange.settled()
@@ -309,7 +309,7 @@ def arguments_of_another_type(exchange: Exchange) -> Exchange:
 
 
 def unknown_arguments(exchange: Exchange) -> Exchange:
-    """They were passed by, and are refused."""
+    """They were ignored, and are now refused."""
     if "Unknown argument" in text_of_failure(exchange.after) and not text_of_failure(exchange.before):
         return exchange.settled()
     if exchange.method == "tools/list":
@@ -321,13 +321,13 @@ def unknown_arguments(exchange: Exchange) -> Exchange:
     return exchange
 
 
-# How each sentence of ours begins. What an author says is compared, word by word.
+# The beginnings of our own messages. The author's messages are compared in full.
 _OURS = ("Invalid arguments for {name}: ", "Invalid arguments for {name}:\n", "The tool {name} failed: ", "Prompt {name} needs ")
 _OURS_TOO = ("Unknown prompt: {name}", "Unknown resource: {uri}", "Internal error")
 
 
 def words(exchange: Exchange) -> Exchange:
-    """Our own words for what is wrong; those of the author are compared."""
+    """Our own error messages; the author's messages are compared."""
     named = {"name": exchange.params.get("name"), "uri": exchange.params.get("uri")}
     ours = tuple(words.format(**named) for words in _OURS + _OURS_TOO)
     if text_of_failure(exchange.before) and text_of_failure(exchange.after).startswith(ours):
@@ -348,7 +348,7 @@ _FOR_ALL: dict[str, Tolerance] = {
     "A prompt that cannot be made": prompt_that_cannot_be,
     "Arguments of another type": arguments_of_another_type,
 }
-# The words come last: what is left then differs in nothing else.
+# The messages come last: then nothing else differs.
 FASTMCP: dict[str, Tolerance] = {
     **_FOR_ALL,
     "FastMCP's `_meta`": fastmcp_meta,

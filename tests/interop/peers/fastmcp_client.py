@@ -1,4 +1,4 @@
-"""The client of FastMCP, which keeps its child until it is told to let go: ``fastmcp_client.py JOB``."""
+"""The client of FastMCP, which keeps its child alive unless keep_alive is off: ``fastmcp_client.py JOB``."""
 
 import asyncio
 import json

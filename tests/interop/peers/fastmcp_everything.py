@@ -15,7 +15,7 @@ warnings.simplefilter("ignore")
 
 
 class Guest:
-    """The client as the tour wants it."""
+    """The client behind the interface that the tour uses."""
 
     def __init__(self, client, host):
         self.client = client
@@ -64,7 +64,7 @@ class Guest:
 
     @asynccontextmanager
     async def watching(self, uri):
-        # It has no words of its own for this in either era, and leaves it to the session beneath.
+        # It has no method for this in either era; use the session below it.
         if self.modern:
             async with listen(self.client.session, tools_list_changed=True, resource_subscriptions=[uri]) as events:
 

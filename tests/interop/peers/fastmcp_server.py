@@ -1,4 +1,4 @@
-"""A server on FastMCP: one of everything that a client can ask for."""
+"""A server on FastMCP: one of each feature that a client can use."""
 
 import asyncio
 
@@ -57,7 +57,7 @@ async def wait_for_ever(ctx: Context) -> str:
     except asyncio.CancelledError:
         cancelled.set()
         raise
-    return "nobody cancelled"
+    return "not cancelled"
 
 
 @server.tool
@@ -66,7 +66,7 @@ async def wait_until_cancelled() -> str:
     return "cancelled"
 
 
-# What is an await in a session must be written as a result and a second visit on the stateless wire.
+# An await in a session must be written as a result and a second call on the stateless wire.
 
 
 @server.tool(output_schema=None)

@@ -1,4 +1,4 @@
-"""Does all there is to do with a server, by the client of FastMCP: ``fastmcp_touring.py CMD...``."""
+"""Use every feature of a server with the client of FastMCP: ``fastmcp_touring.py CMD...``."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ from fastmcp.client.transports import StdioTransport
 from mcp.client.subscriptions import listen
 
 warnings.simplefilter("ignore")
-# Seconds for an answer: what a host would set, too.
+# Seconds to wait for a response: a value that a host would choose.
 PATIENCE = 5
 
 
@@ -59,22 +59,22 @@ async def main(command, *arguments):
             with suppress(Exception):
                 await client.get_prompt(prompt.name, {each.name: "3" for each in prompt.arguments or ()})
         with suppress(Exception):
-            note = types.ResourceTemplateReference(uri="posing://notes/{name}")
-            # The first revision has completion, and no capability for it.
+            note = types.ResourceTemplateReference(uri="fake://notes/{name}")
+            # The first revision has completion, but no capability for it.
             if can.completions or client.protocol_version == "2024-11-05":
                 await client.complete(note, {"name": "name", "value": "a"})
         with suppress(Exception):
-            # It has no words of its own for these in either era, and leaves them to the session beneath.
+            # It has no methods for these in either era; use the session below it.
             if is_modern:
-                notes = ["posing://note"] if can.resources and can.resources.subscribe else None
+                notes = ["fake://note"] if can.resources and can.resources.subscribe else None
                 async with listen(client.session, tools_list_changed=True, resource_subscriptions=notes):
                     await client.list_tools()
             else:
                 if can.logging:
                     await client.set_logging_level("info")
                 if can.resources and can.resources.subscribe:
-                    await client.session.subscribe_resource("posing://note")
-                    await client.session.unsubscribe_resource("posing://note")
+                    await client.session.subscribe_resource("fake://note")
+                    await client.session.unsubscribe_resource("fake://note")
                 await client.ping()
 
 

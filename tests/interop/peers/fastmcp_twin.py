@@ -1,4 +1,4 @@
-"""The twin of ``examples/everything.py`` on FastMCP, as far as that can do the same."""
+"""The twin of ``examples/everything.py`` on FastMCP, as far as it supports the same features."""
 
 import asyncio
 import base64
@@ -46,7 +46,7 @@ class Person(BaseModel):
     age: int = Field(ge=0, le=150)
 
 
-# Tools that return, fail, or take their time
+# Tools that return, fail, or are slow
 
 
 @server.tool(annotations=SAFE)
@@ -104,7 +104,7 @@ async def whoami(ctx: Context) -> str:
     return str(ctx.request_context.protocol_version)
 
 
-# Tools that ask. What is an await in a session must be written as a result and a second visit on the stateless wire.
+# Tools that ask. An await in a session must be written as a result and a second call on the stateless wire.
 
 
 def is_modern(ctx: Context) -> bool:
@@ -112,9 +112,9 @@ def is_modern(ctx: Context) -> bool:
 
 
 def need(ctx: Context, capability: str, mode: str = "") -> None:
-    """Refuses a request whose client cannot answer; that is left to the author."""
+    """Refuse a request whose client cannot answer; the library leaves that to the author."""
     declared = getattr(ctx.session.client_capabilities, capability, None)
-    # A client that declares neither mode takes forms.
+    # A client that declares neither mode accepts forms.
     has_mode = not mode or getattr(declared, mode, None) is not None or (mode == "form" and getattr(declared, "url", None) is None)
     if declared is not None and has_mode:
         return
@@ -187,14 +187,14 @@ async def mutate(ctx: Context) -> str:
         server.local_provider.remove_tool("extra")
     else:
         server.add_tool(extra)
-    if not is_modern(ctx):  # on the stateless wire it has no listeners to tell
+    if not is_modern(ctx):  # on the stateless wire it has no listeners to notify
         await ctx.send_notification(ToolListChangedNotification())
     return "mutated"
 
 
 @server.tool
 async def touch(name: str = "first", text: str = "changed") -> str:
-    # Nobody can be told: it has no subscriptions to resources.
+    # No notification is possible: it has no subscriptions to resources.
     notes[name] = text
     return name
 
@@ -220,7 +220,7 @@ def broken() -> str:
 @server.resource("note://{name}", mime_type="text/plain")
 def note(name: str) -> str:
     if name not in notes:
-        # As it tells resources of its own that are not there. Its NotFoundError, raised here, would be a failure inside (-32603).
+        # The error that it sends for missing resources. Its NotFoundError, raised here, would become an internal error (-32603).
         raise MCPError(INVALID_PARAMS, f"there is no note {name}")
     return notes[name]
 

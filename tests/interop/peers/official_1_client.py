@@ -1,4 +1,4 @@
-"""The client of the official Python SDK 1.x, which knows nothing but the handshake: ``official_1_client.py JOB``."""
+"""The client of the official Python SDK 1.x, which supports only the handshake: ``official_1_client.py JOB``."""
 
 import asyncio
 import json

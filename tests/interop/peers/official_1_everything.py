@@ -1,4 +1,4 @@
-"""The tour of the official Python SDK 1.x, which knows nothing but the handshake: ``official_1_everything.py JOB``."""
+"""The tour of the official Python SDK 1.x, which supports only the handshake: ``official_1_everything.py JOB``."""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -9,7 +9,7 @@ from tour import ROOT, Host, all_pages, dumped, ended, main, tour
 
 
 class Guest:
-    """The session as the tour wants it."""
+    """The session behind the interface that the tour uses."""
 
     def __init__(self, session, host):
         self.session = session
@@ -67,7 +67,7 @@ class Guest:
         await self.session.unsubscribe_resource(AnyUrl(uri))
 
     async def cancel(self, call):
-        # It tells the server nothing when a call is given up, so a host must. Its progress tokens are its request ids.
+        # It does not notify the server when a call is abandoned, so a host must. Its progress tokens are its request ids.
         params = types.CancelledNotificationParams(requestId=self.last_token, reason="the tour has seen enough")
         await self.session.send_notification(types.ClientNotification(types.CancelledNotification(params=params)))
         return await ended(call)

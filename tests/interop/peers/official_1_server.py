@@ -1,4 +1,4 @@
-"""A server on the official Python SDK 1.x: one of everything that a client can ask for."""
+"""A server on the official Python SDK 1.x: one of each feature that a client can use."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ async def wait_for_ever(ctx: Context) -> str:
     except asyncio.CancelledError:
         cancelled.set()
         raise
-    return "nobody cancelled"
+    return "not cancelled"
 
 
 @server.tool()
@@ -108,7 +108,7 @@ async def complete(ref, argument, context) -> Completion:
 
 
 async def main() -> None:
-    # FastMCP's own run() declares no changes of lists, and there is no public door to what it runs.
+    # FastMCP's own run() declares no changes of lists, and there is no public access to the server that it runs.
     inner = server._mcp_server
     async with stdio_server() as streams:
         await inner.run(*streams, inner.create_initialization_options(NotificationOptions(tools_changed=True)))

@@ -1,4 +1,4 @@
-"""Does all there is to do with a server, by the client of the official Python SDK 1.x: ``official_1_touring.py CMD...``."""
+"""Use every feature of a server with the client of the official Python SDK 1.x: ``official_1_touring.py CMD...``."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ import anyio
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
 from pydantic import AnyUrl
 
-# Seconds for an answer, and pages of a list: what a host would set, too.
+# Seconds to wait for a response, and pages of a list: values that a host would choose.
 PATIENCE, PAGES = timedelta(seconds=5), 20
 
 
@@ -69,20 +69,20 @@ async def main(command, *arguments):
             with suppress(Exception):
                 await session.get_prompt(prompt.name, {each.name: "3" for each in prompt.arguments or ()})
         with suppress(Exception):
-            note = types.ResourceTemplateReference(type="ref/resource", uri="posing://notes/{name}")
-            # The first revision has completion, and no capability for it.
+            note = types.ResourceTemplateReference(type="ref/resource", uri="fake://notes/{name}")
+            # The first revision has completion, but no capability for it.
             if can.completions or opened.protocolVersion == "2024-11-05":
                 await session.complete(note, {"name": "name", "value": "a"})
         with suppress(Exception):
             if can.logging:
                 await session.set_logging_level("info")
             if can.resources and can.resources.subscribe:
-                await session.subscribe_resource(AnyUrl("posing://note"))
-                await session.unsubscribe_resource(AnyUrl("posing://note"))
+                await session.subscribe_resource(AnyUrl("fake://note"))
+                await session.unsubscribe_resource(AnyUrl("fake://note"))
             await session.send_ping()
 
 
 try:
     asyncio.run(main(*sys.argv[1:]))
 except* anyio.BrokenResourceError:
-    pass  # the reader of this SDK fails if a message comes while it closes; the tour is over by then
+    pass  # the reader of this SDK fails if a message arrives while it closes; the tour is over by then

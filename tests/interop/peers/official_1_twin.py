@@ -1,4 +1,4 @@
-"""The twin of ``examples/everything.py`` on the official Python SDK 1.x, as far as that can do the same."""
+"""The twin of ``examples/everything.py`` on the official Python SDK 1.x, as far as it supports the same features."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ class Person(BaseModel):
     age: int = Field(ge=0, le=150)
 
 
-# Tools that return, fail, or take their time
+# Tools that return, fail, or are slow
 
 
 @server.tool(annotations=SAFE)
@@ -94,10 +94,10 @@ async def whoami(ctx: Context) -> str:
 
 
 def need(ctx: Context, capability: str, mode: str = "") -> None:
-    """Refuses a call whose client cannot answer; that is left to the author."""
+    """Refuse a call whose client cannot answer; the library leaves that to the author."""
     client = ctx.session.client_params
     declared = getattr(client.capabilities, capability, None) if client else None
-    # A client that declares neither mode takes forms.
+    # A client that declares neither mode accepts forms.
     has_mode = not mode or getattr(declared, mode, None) is not None or (mode == "form" and getattr(declared, "url", None) is None)
     if declared is None or not has_mode:
         raise ToolError(f"this needs a client with {capability}")
@@ -147,7 +147,7 @@ async def mutate(ctx: Context) -> str:
 
 @server.tool()
 async def touch(name: str = "first", text: str = "changed") -> str:
-    # Nobody can be told: it declares `subscribe: false` whatever its author does.
+    # No notification is possible: it always declares `subscribe: false`.
     notes[name] = text
     return name
 
@@ -196,7 +196,7 @@ async def complete(ref, argument, context) -> Completion | None:
 
 
 async def main() -> None:
-    # FastMCP's own run() declares no changes of lists, and there is no public door to what it runs.
+    # FastMCP's own run() declares no changes of lists, and there is no public access to the server that it runs.
     inner = server._mcp_server
     async with stdio_server() as streams:
         await inner.run(*streams, inner.create_initialization_options(NotificationOptions(tools_changed=True)))

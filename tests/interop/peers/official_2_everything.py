@@ -9,12 +9,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import ToolsListChanged
 from tour import LEVEL_KEY, ROOT, Host, all_pages, dumped, ended, main, tour
 
-# Half of what the tour uses has been deprecated, and nobody would read that here.
+# Half of the methods that the tour uses are deprecated; the warnings would only be noise.
 warnings.simplefilter("ignore")
 
 
 class Guest:
-    """The client as the tour wants it."""
+    """The client behind the interface that the tour uses."""
 
     def __init__(self, client, host):
         self.client = client

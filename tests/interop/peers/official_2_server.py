@@ -1,4 +1,4 @@
-"""A server on the official Python SDK 2.x: one of everything that a client can ask for."""
+"""A server on the official Python SDK 2.x: one of each feature that a client can use."""
 
 import asyncio
 from typing import Annotated
@@ -52,7 +52,7 @@ async def wait_for_ever(ctx: Context) -> str:
     except asyncio.CancelledError:
         cancelled.set()
         raise
-    return "nobody cancelled"
+    return "not cancelled"
 
 
 @server.tool()
@@ -61,7 +61,7 @@ async def wait_until_cancelled() -> str:
     return "cancelled"
 
 
-# What a resolver returns is asked by a request in the one era, and by a result that wants input in the other.
+# The question that a resolver returns is sent as a request in one era, and in a result that asks for input in the other.
 
 
 async def who() -> Elicit[Person]:
@@ -100,7 +100,7 @@ async def log(ctx: Context) -> str:
 @server.tool()
 async def touch(text: str, ctx: Context) -> str:
     notes["first"] = text
-    # One call for each era; each reaches nobody in the other.
+    # One call for each era; each has no effect in the other.
     await ctx.notify_resource_updated("note://first")
     await ctx.session.send_resource_updated("note://first")
     return "touched"
@@ -137,7 +137,7 @@ async def nod(ctx, params) -> EmptyResult:
 
 
 if __name__ == "__main__":
-    # In a session, resources are watched only where somebody answers these; MCPServer has no public door for them.
+    # In a session, resources can be watched only if these are handled; MCPServer has no public method for them.
     server._lowlevel_server.add_request_handler("resources/subscribe", SubscribeRequestParams, nod)
     server._lowlevel_server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, nod)
     server.run()

@@ -1,4 +1,4 @@
-"""Does all there is to do with a server, by the client of the official Python SDK 2.x: ``official_2_touring.py CMD...``."""
+"""Use every feature of a server with the client of the official Python SDK 2.x: ``official_2_touring.py CMD...``."""
 
 import asyncio
 import sys
@@ -8,9 +8,9 @@ from contextlib import suppress
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 
-# Half of what is used here has been deprecated, and nobody would read that.
+# Half of the methods used here are deprecated; the warnings would only be noise.
 warnings.simplefilter("ignore")
-# Seconds for an answer, and pages of a list: what a host would set, too.
+# Seconds to wait for a response, and pages of a list: values that a host would choose.
 PATIENCE, PAGES = 5, 20
 
 
@@ -67,21 +67,21 @@ async def main(command, *arguments):
             with suppress(Exception):
                 await client.get_prompt(prompt.name, {each.name: "3" for each in prompt.arguments or ()})
         with suppress(Exception):
-            note = types.ResourceTemplateReference(uri="posing://notes/{name}")
-            # The first revision has completion, and no capability for it.
+            note = types.ResourceTemplateReference(uri="fake://notes/{name}")
+            # The first revision has completion, but no capability for it.
             if can.completions or client.protocol_version == "2024-11-05":
                 await client.complete(note, {"name": "name", "value": "a"})
         with suppress(Exception):
             if is_modern:
-                notes = ["posing://note"] if can.resources and can.resources.subscribe else None
+                notes = ["fake://note"] if can.resources and can.resources.subscribe else None
                 async with client.listen(tools_list_changed=True, resource_subscriptions=notes):
                     await client.list_tools()
             else:
                 if can.logging:
                     await client.set_logging_level("info")
                 if can.resources and can.resources.subscribe:
-                    await client.subscribe_resource("posing://note")
-                    await client.unsubscribe_resource("posing://note")
+                    await client.subscribe_resource("fake://note")
+                    await client.unsubscribe_resource("fake://note")
                 await client.send_ping()
 
 

@@ -1,4 +1,4 @@
-"""The twin of ``examples/everything.py`` on the official Python SDK 2.x, as far as that can do the same."""
+"""The twin of ``examples/everything.py`` on the official Python SDK 2.x, as far as it supports the same features."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, Field
 
-# Logging has been deprecated, and nobody would read that here.
+# Logging is deprecated; the warnings would only be noise.
 warnings.simplefilter("ignore")
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
@@ -54,7 +54,7 @@ class Person(BaseModel):
     age: int = Field(ge=0, le=150)
 
 
-# Tools that return, fail, or take their time
+# Tools that return, fail, or are slow
 
 
 @server.tool(annotations=SAFE)
@@ -112,7 +112,7 @@ async def whoami(ctx: Context) -> str:
     return str(ctx.protocol_version)
 
 
-# Tools that ask. What a resolver returns is asked by a request in the one era, and by a result that wants input in the other.
+# Tools that ask. The question that a resolver returns is sent as a request in one era, and in a result in the other.
 
 
 async def who() -> Elicit[Person]:
@@ -146,16 +146,16 @@ async def roots_tool(listed: Annotated[ListRootsResult, Resolve(places)]) -> lis
 
 @server.tool(structured_output=False)
 async def ask_url(ctx: Context):
-    # There is no resolver for addresses, which would look at the capabilities: so the two eras are written out.
+    # There is no resolver for URLs that would check the capabilities, so both eras are written out.
     asking = ctx.client_capabilities and ctx.client_capabilities.elicitation
     can_visit = bool(asking) and asking.url is not None
     if ctx.protocol_version < "2026":
         if not can_visit:
-            raise ToolError("this needs somebody who visits an address")
+            raise ToolError("this needs a client that opens URLs")
         return (await ctx.elicit_url("Please log in.", PAGE, "login-1")).action
     if not can_visit:
         needed = {"requiredCapabilities": {"elicitation": {"url": {}}}}
-        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "this needs somebody who visits an address", needed)
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "this needs a client that opens URLs", needed)
     if not ctx.input_responses:
         visit = ElicitRequestURLParams(message="Please log in.", url=PAGE)
         return InputRequiredResult(input_requests={"visit": ElicitRequest(params=visit)})
@@ -244,7 +244,7 @@ async def unwatch(ctx, params) -> EmptyResult:
 
 
 if __name__ == "__main__":
-    # In a session, resources are watched only where somebody answers these; MCPServer has no public door for them.
+    # In a session, resources can be watched only if these are handled; MCPServer has no public method for them.
     server._lowlevel_server.add_request_handler("resources/subscribe", SubscribeRequestParams, watch)
     server._lowlevel_server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unwatch)
     server.run()

@@ -1,24 +1,24 @@
-"""The tour through ``examples/everything.py`` that every Python client makes.
+"""The tour of ``examples/everything.py`` that every Python client runs.
 
-A client comes as a guest: an adapter around what its library offers, whose results are plain dictionaries with the names of the
-wire, so that the test can compare them whoever made the tour.
+Each client is wrapped in an adapter, called a guest. Its results are plain dictionaries with the names used on the wire, so that
+the test can compare the tours of different clients.
 """
 
 import asyncio
 import json
 import sys
 
-# Seconds. A net: a notification that never comes should show up as a traceback of the client, not as its silence.
+# Seconds; a safety net: a missing notification should show up as a traceback of the client, not as silence.
 NET = 40.0
 FOR_EVER = {"steps": 1_000_000, "seconds": 0.01}
-# What the person at the client writes into a form, by the first field of the form.
+# The user's answers to forms, by the first field of the form.
 FORMS = {"name": {"name": "Ada", "age": 36}, "favourite": {"favourite": "green", "others": ["red", "blue"]}}
 ROOT = "file:///home/ada"
 LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
 
 class Host:
-    """Who sits at the client: answers what is asked, and keeps what comes by itself."""
+    """The host application: answers questions, and keeps notifications."""
 
     def __init__(self):
         self.action = "accept"
@@ -27,28 +27,28 @@ class Host:
         self.changes = asyncio.Queue()
 
     def visit(self, message, url):
-        """The action of the person who is shown an address."""
+        """Return the action of the user who is shown a URL."""
         self.questions.append(f"{message} {url}")
         return self.action
 
     def fill_in(self, message, schema):
-        """The action of the person, and the content of the form."""
+        """Return the action of the user, and the content of the form."""
         self.questions.append(message)
         return self.action, FORMS[next(iter(schema["properties"]))] if self.action == "accept" else None
 
     @staticmethod
     def think(prompt):
-        """What the model says."""
+        """Return the text that the model generates."""
         return f"the model heard: {prompt}"
 
     def notice(self, method, params):
-        """Keeps a notification that says that something has changed."""
+        """Keep a notification about a change."""
         if method.endswith(("list_changed", "updated")):
             self.changes.put_nowait([method, params["uri"]] if method.endswith("updated") else [method])
 
 
 def dumped(model):
-    """What was on the wire."""
+    """Return the model as it was on the wire."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -57,7 +57,7 @@ def text_of(result):
 
 
 async def all_pages(list_page, items):
-    """The items of all pages, and how many pages there were."""
+    """Return the items of all pages, and the number of pages."""
     found, pages, cursor = [], 0, None
     while pages == 0 or cursor:
         page = dumped(await list_page(cursor))
@@ -68,7 +68,7 @@ async def all_pages(list_page, items):
 
 
 async def tour(guest, host):
-    """Everything once."""
+    """Use every feature once."""
     found = {}
     tools, found["pages"] = await guest.tools()
     found["tools"] = [tool["name"] for tool in tools]
@@ -130,25 +130,25 @@ async def tour(guest, host):
             changes.append([tool["name"] for tool in (await guest.tools())[0] if tool["name"] == "extra"])
         found["changes"] = changes
 
-    # The call to be cancelled is known to be at work once it has reported progress.
+    # The call to be cancelled is known to be running once it has reported progress.
     working = asyncio.Event()
     call = asyncio.create_task(guest.call("slow", FOR_EVER, lambda *_: working.set()))
     await working.wait()
     found["cancelled"] = await guest.cancel(call)
     found["afterwards"] = text_of(await guest.call("echo", {"text": "still here"}))
-    await guest.call("touch", {"text": "Nobody looks."})
+    await guest.call("touch", {"text": "Not watched."})
     return found
 
 
 async def ended(call):
-    """How a task ends that is cancelled on the client's own side."""
+    """Cancel a task on the client's side, and return how it ends."""
     call.cancel()
     (outcome,) = await asyncio.gather(call, return_exceptions=True)
     return type(outcome).__name__
 
 
 def main(make_tour):
-    """Runs the tour that the test wants, and prints what was found."""
+    """Run the tour that the test asks for, and print the findings."""
 
     async def bounded():
         async with asyncio.timeout(NET):

@@ -1,4 +1,4 @@
-"""Does all there is to do with a server, by our own client: ``twopipes_touring.py CMD...``."""
+"""Use every feature of a server with our own client: ``twopipes_touring.py CMD...``."""
 
 import asyncio
 import sys
@@ -9,5 +9,5 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from check.full_tour import tour
 from twopipes import Timeouts
 
-# Seconds for an answer: what a host would set, too.
+# Seconds to wait for a response: a value that a host would choose.
 asyncio.run(tour(sys.argv[1:], timeouts=Timeouts(request=5, total=10)))

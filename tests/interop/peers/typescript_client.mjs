@@ -1,4 +1,4 @@
-// The official TypeScript client: `node typescript_client.mjs JOB`. It runs from the folder of its packages.
+// The official TypeScript client: `node typescript_client.mjs JOB`. Runs from the folder of its packages.
 import { readFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';

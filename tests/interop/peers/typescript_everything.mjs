@@ -1,4 +1,4 @@
-// The tour of the official TypeScript client: `node typescript_everything.mjs JOB`. It runs from the folder of its packages.
+// The tour of the official TypeScript client: `node typescript_everything.mjs JOB`. Runs from the folder of its packages.
 import { readFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -8,7 +8,7 @@ const [command, ...args] = job.command;
 const installed = new URL('node_modules/@modelcontextprotocol/client/package.json', import.meta.url);
 const version = JSON.parse(readFileSync(installed)).version;
 
-// What comes by itself: whoever wants the next one waits for it.
+// Notifications; next() waits until one arrives.
 class Arrivals {
   waiting = [];
   here = [];
@@ -65,7 +65,7 @@ const messages = async (name, args_) => (await client.getPrompt({ name, argument
 const complete = async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion;
 const textOf = (result) => result.content[0].text;
 
-// It gathers the pages by itself.
+// The client collects all pages itself.
 const found = { tools: (await client.listTools()).tools.map((tool) => tool.name) };
 found.calls = {
   echo: await call('echo', { text: 'h\u00e9llo\n\u2028' }),
@@ -124,11 +124,11 @@ for (let turn = 0; turn < 2; turn++) {
 }
 modern ? await watched.close() : await client.unsubscribeResource({ uri: 'note://first' });
 
-// The call to be cancelled is known to be at work once it has reported progress.
+// The call to be cancelled is known to be running once it has reported progress.
 const enough = new AbortController();
 const options = { signal: enough.signal, onprogress: () => enough.abort('the tour has seen enough') };
 found.cancelled = await call('slow', { steps: 1_000_000, seconds: 0.01 }, options).catch((error) => error.message);
 found.afterwards = textOf(await call('echo', { text: 'still here' }));
-await call('touch', { text: 'Nobody looks.' });
+await call('touch', { text: 'Not watched.' });
 await client.close();
 console.log(JSON.stringify({ peer: `@modelcontextprotocol/client ${version}`, revision, complaints, ...found }));

@@ -1,4 +1,4 @@
-// The official TypeScript client calls a tool that reports progress until its very end: `node typescript_progress.mjs JOB`.
+// The official TypeScript client calls a tool that reports progress until it ends: `node typescript_progress.mjs JOB`.
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 

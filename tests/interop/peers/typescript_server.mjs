@@ -1,4 +1,4 @@
-// A server on the TypeScript SDK 2.x: one of everything that a client can ask for. It runs from the folder of its packages.
+// A server on the TypeScript SDK 2.x: one of each feature that a client can use. Runs from the folder of its packages.
 import { McpServer, ResourceTemplate, completable, inputRequired, inputResponse } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import * as z from 'zod';
@@ -33,14 +33,14 @@ serveStdio(() => {
     await progress(ctx, 'waiting');
     await new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve));
     wasCancelled();
-    return text('nobody reads this');
+    return text('never read');
   });
   server.registerTool('wait_until_cancelled', {}, async () => {
     await cancelled;
     return text('cancelled');
   });
 
-  // What is asked for in a result is asked by requests in a session: the SDK sees to that.
+  // In a session the SDK sends the questions of a result as requests.
   server.registerTool('ask', {}, async (ctx) => {
     const who = inputResponse(ctx.mcpReq.inputResponses, 'who');
     if (who.kind === 'missing') {

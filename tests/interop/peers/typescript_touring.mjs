@@ -1,10 +1,10 @@
-// Does all there is to do with a server, by the official TypeScript client: `node typescript_touring.mjs CMD...`.
-// It runs from the folder of its packages.
+// Use every feature of a server with the official TypeScript client: `node typescript_touring.mjs CMD...`.
+// Runs from the folder of its packages.
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 const [command, ...args] = process.argv.slice(2);
-// Milliseconds for an answer: what a host would set, too.
+// Milliseconds to wait for a response: a value that a host would choose.
 const timeout = 5000;
 const client = new Client(
   { name: 'typescript-touring', version: '1.0' },
@@ -25,12 +25,12 @@ client.setRequestHandler('sampling/createMessage', () => ({
 client.setRequestHandler('roots/list', () => ({ roots: [{ uri: 'file:///home/anna' }] }));
 client.setNotificationHandler('notifications/message', () => {});
 
-// One failure does not keep the tour from going on.
+// The tour continues after a failure.
 const tried = (promise, otherwise) => promise.catch(() => otherwise);
 
 await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }), { timeout });
 const modern = client.getNegotiatedProtocolVersion() >= '2026';
-// What is not declared is not asked for; the first revision has completion, and no capability for it.
+// Use only features that the server declares; the first revision has completion, but no capability for it.
 const can = client.getServerCapabilities() ?? {};
 const completes = can.completions || client.getNegotiatedProtocolVersion() === '2024-11-05';
 const nothing = { resources: [], prompts: [] };
@@ -44,18 +44,18 @@ if (can.resources) await tried(client.listResourceTemplates({}, { timeout }));
 for (const { name, arguments: wanted } of (can.prompts ? await tried(client.listPrompts({}, { timeout }), nothing) : nothing).prompts) {
   await tried(client.getPrompt({ name, arguments: Object.fromEntries((wanted ?? []).map((each) => [each.name, '3'])) }, { timeout }));
 }
-const ref = { type: 'ref/resource', uri: 'posing://notes/{name}' };
+const ref = { type: 'ref/resource', uri: 'fake://notes/{name}' };
 if (completes) await tried(client.complete({ ref, argument: { name: 'name', value: 'a' } }, { timeout }));
 if (modern) {
-  const notes = can.resources?.subscribe ? ['posing://note'] : [];
+  const notes = can.resources?.subscribe ? ['fake://note'] : [];
   const watched = await tried(client.listen({ toolsListChanged: true, resourceSubscriptions: notes }, { timeout }));
   await tried(client.listTools({}, { timeout }));
   if (watched) await tried(watched.close());
 } else {
   if (can.logging) await tried(client.setLoggingLevel('info', { timeout }));
   if (can.resources?.subscribe) {
-    await tried(client.subscribeResource({ uri: 'posing://note' }, { timeout }));
-    await tried(client.unsubscribeResource({ uri: 'posing://note' }, { timeout }));
+    await tried(client.subscribeResource({ uri: 'fake://note' }, { timeout }));
+    await tried(client.unsubscribeResource({ uri: 'fake://note' }, { timeout }));
   }
   await tried(client.ping({ timeout }));
 }

@@ -1,4 +1,5 @@
-// The twin of examples/everything.py on the TypeScript SDK 2.x, as far as that can do the same. It runs from the folder of its packages.
+// The twin of examples/everything.py on the TypeScript SDK 2.x, as far as it supports the same features.
+// Runs from the folder of its packages.
 import {
   McpServer,
   ResourceNotFoundError,
@@ -30,7 +31,7 @@ serveStdio(() => {
     },
   );
 
-  // Tools that return, fail, or take their time
+  // Tools that return, fail, or are slow
   server.registerTool('echo', { annotations, inputSchema: z.object({ text: z.string() }) }, async (given) => text(given.text));
   const sum = z.object({ a: z.int(), b: z.int().default(0) });
   server.registerTool('add', { inputSchema: sum }, async ({ a, b }) => text(String(a + b)));
@@ -73,7 +74,7 @@ serveStdio(() => {
     return text('logged');
   });
 
-  // Tools that ask. What is asked for in a result is asked by requests in a session: the SDK sees to that.
+  // Tools that ask. In a session the SDK sends the questions of a result as requests.
   const person = z.object({ name: z.string().min(1), age: z.int().min(0).max(150) });
   server.registerTool('ask', {}, async (ctx) => {
     const who = inputResponse(ctx.mcpReq.inputResponses, 'who');
@@ -82,7 +83,7 @@ serveStdio(() => {
     }
     if (who.action !== 'accept') return text(`the user said ${who.action}`);
     const filled = acceptedContent(ctx.mcpReq.inputResponses, 'who', person);
-    return filled ? text(`${filled.name} is ${filled.age}`) : { ...text('That is no name and age.'), isError: true };
+    return filled ? text(`${filled.name} is ${filled.age}`) : { ...text('That is not a name and an age.'), isError: true };
   });
   server.registerTool('ask_url', {}, async (ctx) => {
     const visit = inputResponse(ctx.mcpReq.inputResponses, 'visit');
@@ -106,7 +107,7 @@ serveStdio(() => {
     return text(places.roots.map((root) => root.uri).join(' '));
   });
 
-  // Tools that change the server; the SDK tells the client of a tool that comes or goes.
+  // Tools that change the server; the SDK notifies the client of a tool that is added or removed.
   let extra;
   server.registerTool('mutate', {}, async () => {
     if (extra) {
@@ -121,7 +122,7 @@ serveStdio(() => {
   server.registerTool('touch', { inputSchema: change }, async (given, ctx) => {
     notes[given.name] = given.text;
     const uri = `note://${given.name}`;
-    // Those who listen on the stateless wire are known to the SDK; those who subscribed in a session are ours to know.
+    // The SDK keeps the listeners of the stateless wire; we keep the subscriptions of a session.
     if (watched.has(uri) || modern) await server.server.sendResourceUpdated({ uri });
     return text(given.name);
   });

@@ -1,11 +1,11 @@
-// What the official TypeScript client says when its server dies in a call: `node typescript_bereaved.mjs CMD...`.
+// What the official TypeScript client reports when its server dies during a call: `node typescript_lost_server.mjs CMD...`.
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 const [command, ...args] = process.argv.slice(2);
-const client = new Client({ name: 'typescript-bereaved', version: '1.0' }, { versionNegotiation: { mode: 'auto' } });
+const client = new Client({ name: 'typescript-lost-server', version: '1.0' }, { versionNegotiation: { mode: 'auto' } });
 client.onerror = () => {};
-const told = async (name) => {
+const outcome = async (name) => {
   try {
     return (await client.callTool({ name, arguments: {} }, { timeout: 10000 })).content[0].text;
   } catch (error) {
@@ -13,6 +13,6 @@ const told = async (name) => {
   }
 };
 await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }));
-console.log(JSON.stringify({ lost: await told('die'), next: await told('live') }));
+console.log(JSON.stringify({ lost: await outcome('die'), next: await outcome('live') }));
 await client.close().catch(() => {});
 process.exit(0);

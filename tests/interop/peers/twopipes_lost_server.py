@@ -1,4 +1,4 @@
-"""What our client says when its server dies in a call: ``twopipes_bereaved.py CMD...``."""
+"""What our client reports when its server dies during a call: ``twopipes_lost_server.py CMD...``."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import sys
 from twopipes import TwopipesError, connect
 
 
-async def told(call):
+async def outcome(call):
     try:
         return (await call).text
     except TwopipesError as error:
@@ -16,7 +16,7 @@ async def told(call):
 
 async def main():
     async with connect(*sys.argv[1:]) as client:
-        return {"lost": await told(client.call_tool("die")), "next": await told(client.call_tool("live"))}
+        return {"lost": await outcome(client.call_tool("die")), "next": await outcome(client.call_tool("live"))}
 
 
 print(json.dumps(asyncio.run(main())))

@@ -1,4 +1,4 @@
-"""What the client of FastMCP says when its server dies in a call: ``fastmcp_bereaved.py CMD...``."""
+"""What the client of FastMCP reports when its server dies during a call: ``fastmcp_lost_server.py CMD...``."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 
-async def told(call):
+async def outcome(call):
     try:
         return (await asyncio.wait_for(call, 10)).content[0].text
     except Exception as error:
@@ -18,7 +18,7 @@ async def told(call):
 async def main():
     command, *arguments = sys.argv[1:]
     async with Client(StdioTransport(command, arguments, keep_alive=False)) as client:
-        return {"lost": await told(client.call_tool("die", {})), "next": await told(client.call_tool("live", {}))}
+        return {"lost": await outcome(client.call_tool("die", {})), "next": await outcome(client.call_tool("live", {}))}
 
 
 print(json.dumps(asyncio.run(main())))
