@@ -356,7 +356,7 @@ def reroute(name: str, raw: LogStream) -> Callable[[], None]:
         if stream is None:
             setattr(sys, attribute, io.TextIOWrapper(raw, **_LINES_IN_UTF8))
             undo.callback(setattr, sys, attribute, None)
-        elif isinstance(stream, io.TextIOWrapper) and _writes_to(stream, raw.fileno()):
+        elif isinstance(stream, io.TextIOWrapper) and _is_to_be_rerouted(stream, raw):
             with suppress(OSError, ValueError):
                 undo.callback(_exchange(stream, raw))
     return undo.close
@@ -365,10 +365,10 @@ def reroute(name: str, raw: LogStream) -> Callable[[], None]:
 _LINES_IN_UTF8: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "line_buffering": True}
 
 
-def _writes_to(stream: io.TextIOWrapper, fd: int) -> bool:
-    """Whether a stream writes to a descriptor, and is not rerouted already."""
+def _is_to_be_rerouted(stream: io.TextIOWrapper, raw: LogStream) -> bool:
+    """Whether a stream writes to the descriptor of ``raw``, and not through ``raw`` already."""
     with suppress(OSError, ValueError):
-        return not isinstance(stream.buffer, LogStream) and stream.fileno() == fd
+        return stream.buffer is not raw and stream.fileno() == raw.fileno()
     return False
 
 
