@@ -16,17 +16,8 @@ from twopipes._protocol.revisions import (
     META_SUBSCRIPTION_ID,
 )
 from twopipes._trace.conversation import LISTEN, id_key
-from twopipes._trace.judges.table import (
-    ConnectionState,
-    Faults,
-    Members,
-    is_json,
-    is_modern_request,
-    members_of,
-    rule,
-    shown,
-    wrong_types,
-)
+from twopipes._trace.judges.table import ConnectionState, is_modern_request, rule
+from twopipes._trace.judges.values import Faults, Members, is_json, members_of, shown, wrong_types
 from twopipes._trace.message import Message
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

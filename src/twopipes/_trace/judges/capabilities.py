@@ -7,18 +7,8 @@ from typing import Any
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._protocol.meta_keys import is_extension_name, meta_key_fault
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES, LEGACY, META_CAPABILITIES, META_VERSION, SERVER_CAPABILITIES
-from twopipes._trace.judges.table import (
-    ConnectionState,
-    Faults,
-    Members,
-    has_capability,
-    is_modern_answer,
-    is_modern_request,
-    members_of,
-    row_of,
-    rule,
-    shown,
-)
+from twopipes._trace.judges.table import ConnectionState, is_modern_answer, is_modern_request, rule
+from twopipes._trace.judges.values import Faults, Members, has_capability, members_of, row_of, shown
 from twopipes._trace.message import Message
 
 _LISTED = {

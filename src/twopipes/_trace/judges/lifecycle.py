@@ -6,17 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from twopipes._codes import (
-    CAPABILITY_MISSING,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    RESOURCE_NOT_FOUND,
-    UNSUPPORTED_REVISION,
-    URLS_REQUIRED,
-)
+from twopipes import _codes as codes
 from twopipes._protocol.methods import MethodRow
 from twopipes._protocol.revisions import (
     LEGACY,
@@ -29,28 +19,15 @@ from twopipes._protocol.revisions import (
 )
 from twopipes._rules.table import RULES
 from twopipes._trace.conversation import id_key
-from twopipes._trace.judges.table import (
-    ConnectionState,
-    Faults,
-    Members,
-    has_capability,
-    has_extensions,
-    is_json,
-    is_modern_answer,
-    is_modern_request,
-    members_of,
-    row_of,
-    rule,
-    shown,
-    wrong_types,
-)
+from twopipes._trace.judges.table import ConnectionState, has_extensions, is_modern_answer, is_modern_request, rule
+from twopipes._trace.judges.values import Faults, Members, has_capability, is_json, members_of, row_of, shown, wrong_types
 from twopipes._trace.message import OTHER_WAY, Message
 
 _STANDARD_CODES = {
-    *(PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR),
-    *(CAPABILITY_MISSING, UNSUPPORTED_REVISION),
+    *(codes.PARSE_ERROR, codes.INVALID_REQUEST, codes.METHOD_NOT_FOUND, codes.INVALID_PARAMS, codes.INTERNAL_ERROR),
+    *(codes.CAPABILITY_MISSING, codes.UNSUPPORTED_REVISION),
 }
-_NEVER_MODERN = {RESOURCE_NOT_FOUND, URLS_REQUIRED}
+_NEVER_MODERN = {codes.RESOURCE_NOT_FOUND, codes.URLS_REQUIRED}
 _OF_OLD_IMPLEMENTATIONS = range(-32019, -31999)
 _OF_THE_PROTOCOL = range(-32099, -32019)
 # The digits of an id that is compared as a number.
@@ -243,7 +220,7 @@ def refusal_without_metadata(message: Message, state: ConnectionState) -> Faults
         return
     has_type = isinstance(members_of(message.raw_result).get("resultType"), str)
     if has_type and not isinstance(message.call.request.meta.get(META_CAPABILITIES), dict):
-        yield f"a result for a request without {META_CAPABILITIES}, which must be rejected with {INVALID_PARAMS}"
+        yield f"a result for a request without {META_CAPABILITIES}, which must be rejected with {codes.INVALID_PARAMS}"
 
 
 @rule("VN-06", "result", by="server", methods=("server/discover",))
@@ -349,25 +326,25 @@ def _modern_code(message: Message, state: ConnectionState) -> Any:
 def refused_version(message: Message, state: ConnectionState) -> Faults:
     error = members_of(message.raw_error)
     call = message.call
-    if error.get("code") != UNSUPPORTED_REVISION or call is None or META_VERSION not in call.request.meta:
+    if error.get("code") != codes.UNSUPPORTED_REVISION or call is None or META_VERSION not in call.request.meta:
         return
     data: Any = error.get("data")
     match data:
         case {"supported": [*versions]} if all(isinstance(version, str) for version in versions):
             if data.get("requested") != call.request.meta[META_VERSION] and not state.is_redacted:
                 requested = shown(data.get("requested", UNSET))
-                yield f"{UNSUPPORTED_REVISION} with data.requested {requested} instead of the requested version"
+                yield f"{codes.UNSUPPORTED_REVISION} with data.requested {requested} instead of the requested version"
         case _:
-            yield f"{UNSUPPORTED_REVISION} without data.supported, an array of strings"
+            yield f"{codes.UNSUPPORTED_REVISION} without data.supported, an array of strings"
 
 
 @rule("ER-10", "error", by="server")
 def missing_capability(message: Message, state: ConnectionState) -> Faults:
     error = members_of(message.raw_error)
-    if error.get("code") != CAPABILITY_MISSING or message.call is None or not is_modern_request(message.call.request):
+    if error.get("code") != codes.CAPABILITY_MISSING or message.call is None or not is_modern_request(message.call.request):
         return
     match error.get("data"):
         case {"requiredCapabilities": dict()}:
             pass
         case _:
-            yield f"{CAPABILITY_MISSING} without data.requiredCapabilities, an object"
+            yield f"{codes.CAPABILITY_MISSING} without data.requiredCapabilities, an object"

@@ -9,7 +9,8 @@ from msgspec import UNSET
 
 from twopipes._jsonrpc import decode
 from twopipes._protocol.methods import NOTIFICATIONS
-from twopipes._trace.judges.table import ConnectionState, Faults, is_json, rule, shown
+from twopipes._trace.judges.table import ConnectionState, rule
+from twopipes._trace.judges.values import Faults, is_json, shown
 from twopipes._trace.message import OTHER_WAY, Message, Shape, decoded, raw_members
 from twopipes._wire import LineRejected
 

@@ -12,18 +12,8 @@ from msgspec import UNSET
 from twopipes._protocol.revisions import CACHEABLE, CONTENT_TYPES, LEGACY, MODERN
 from twopipes._rules.table import RULES
 from twopipes._trace.conversation import Call
-from twopipes._trace.judges.table import (
-    ConnectionState,
-    Faults,
-    Members,
-    has_extensions,
-    is_json,
-    members_of,
-    objects_in,
-    rule,
-    shown,
-    wrong_types,
-)
+from twopipes._trace.judges.table import ConnectionState, has_extensions, rule
+from twopipes._trace.judges.values import Faults, Members, is_json, members_of, objects_in, shown, wrong_types
 from twopipes._trace.message import Message, Side
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
