@@ -43,11 +43,11 @@ def message_pieces(message: Message) -> Rendered:
             again = call is not None and call.is_retry
             named = [Piece(method, "bold"), Piece(f" #{shown_id(message.id)}", "dim")]
             return [*named, Piece(" again" if again else "", "italic"), Piece(after)]
-        case "notification" if call is None:
-            return [Piece(method, "italic"), Piece(after)]
-        case "notification" if method == "notifications/cancelled":
-            return [Piece("cancelled", "bold yellow"), Piece(f" #{shown_id(call.id)}", "dim"), Piece(after)]
         case "notification":
+            if call is None:
+                return [Piece(method, "italic"), Piece(after)]
+            if method == "notifications/cancelled":
+                return [Piece("cancelled", "bold yellow"), Piece(f" #{shown_id(call.id)}", "dim"), Piece(after)]
             return [Piece(method.removeprefix("notifications/")), Piece(after, "dim")]
         case "result" | "error":
             is_bad = message.shape == "error" or is_failure(message)
