@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from twopipes._protocol.revisions import MODERN, SAMPLING_CONTENT_ARRAYS, SAMPLING_CONTENT_TYPES
 from twopipes._tools.check.messages import members, parts_of
-from twopipes._trace.judges.table import is_json, objects_in, shown, wrong_types
+from twopipes._trace.judges.values import is_json, objects_in, shown, wrong_types
 
 ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"

@@ -11,7 +11,7 @@ from typing import Any
 from twopipes._protocol.revisions import CONTENT_TYPES
 from twopipes._tools.check.messages import members
 from twopipes._tools.check.verdict import Quotable, VerdictRecorder
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 Fault = tuple[str, str]
 """The rule that is broken, and what breaks it."""

@@ -23,7 +23,7 @@ from twopipes._tools.check.questions import (
     secrets_in,
     url_faults,
 )
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 _TOOLS = 3
 _NOT_A_NUMBER = "twopipes-check-no-number"

@@ -15,7 +15,7 @@ from twopipes._tools.check.messages import ClientMessage, members
 from twopipes._tools.check.questions import ELICIT, declares, reply_faults
 from twopipes._tools.check.round_trips.scenarios import judge_a_no
 from twopipes._tools.check.scenario import scenario
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 _NAME = {"name": {"type": "string", "title": "Name", "minLength": 1}}
 _COLOURS = ["red", "green", "blue"]

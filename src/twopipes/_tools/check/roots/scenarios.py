@@ -11,7 +11,7 @@ from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.messages import ClientMessage, members
 from twopipes._tools.check.questions import ROOTS, declares, root_faults
 from twopipes._tools.check.scenario import scenario
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 _KEY = "where"
 _QUESTION = {_KEY: (ROOTS, None)}

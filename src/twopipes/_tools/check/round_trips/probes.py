@@ -12,7 +12,7 @@ from twopipes._tools.check.messages import Response, members
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import ELICIT, filled_form
 from twopipes._tools.check.samples import has_worked
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 _TOOLS = 3
 _ABANDONED = 40

@@ -12,7 +12,7 @@ from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.messages import ClientMessage, members, same_id
 from twopipes._tools.check.questions import declares
 from twopipes._tools.check.scenario import scenario
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 _RETRY_MEMBERS = ("inputResponses", "requestState")
 _UNUSUAL_STATES = ('\u0000\u00e9 = \n\t"\\', "", "x" * 100 * 1024, '{"looks":"like JSON"}', None)

@@ -10,7 +10,7 @@ from twopipes._tools.check.explore import Dialogue, Question, askers, converse, 
 from twopipes._tools.check.messages import members
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import SAMPLE, content_faults, sampling_faults, tool_sequence_faults
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 
 _TOOLS = 3
 _CANDIDATES = 6

@@ -19,7 +19,7 @@ from twopipes._tools.check.resources.probes import changed_since, steady_content
 from twopipes._tools.check.samples import walked
 from twopipes._tools.check.setups import acknowledgement, acknowledgements, listening, opened_listen, stop_listening
 from twopipes._tools.check.verdict import Skip
-from twopipes._trace.judges.table import shown
+from twopipes._trace.judges.values import shown
 from twopipes._wire import encode_line
 
 _CANCELLED = "notifications/cancelled"

@@ -14,7 +14,7 @@ from typing import Any
 from twopipes._codes import INVALID_PARAMS
 from twopipes._tools.check.messages import ClientMessage, Response, members
 from twopipes._tools.check.verdict import Skip, VerdictRecorder
-from twopipes._trace.judges.table import is_json
+from twopipes._trace.judges.values import is_json
 
 RELATED = "io.modelcontextprotocol/related-task"
 STATUSES = frozenset({"working", "input_required", "completed", "failed", "cancelled"})
