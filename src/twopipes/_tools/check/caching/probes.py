@@ -58,7 +58,7 @@ async def pages_have_the_same_scope(case: Case) -> None:
         pages = [page async for page in case.conversation.pages(f"{kind}/list") if page.is_result]
         scopes = [page.result.get("cacheScope") for page in pages]
         if len(pages) > 1:
-            odd = next((page for page in pages if page.result.get("cacheScope") != scopes[0]), None)
+            odd = [page for page in pages if page.result.get("cacheScope") != scopes[0]]
             case.forbid("CH-08", odd, f"the pages of {kind}/list differ in cacheScope: {', '.join(map(str, scopes))}")
     if not case.verdicts:
         raise Skip("no list of the server has more than one page")

@@ -59,7 +59,7 @@ async def a_cancelled_call_stays_silent(case: Case) -> None:
     case.forbid("CA-03", first, answered)
     late = next((line for line in conversation.received_lines[since:] if about(line, request_id=request_id, token=token)), None)
     case.forbid("CA-04", first or late, answered or "a cancelled call still reports progress")
-    back = next((line for line in conversation.received_lines[began:] if line.method == CANCELLED), None)
+    back = [line for line in conversation.received_lines[began:] if line.method == CANCELLED]
     case.forbid("CA-09", back, f"the server sent {CANCELLED} for a call, which is not a subscription")
 
 
@@ -75,8 +75,8 @@ async def pointless_cancellations_are_ignored(case: Case) -> None:
     lines = await conversation.quiet(since=since)
     later = await conversation.try_request(case.harmless)
     case.expect("CA-05", not later.silence, f"after cancellations of unknown requests, {case.harmless} got {later.summary}")
-    response = next((line for line in lines if any("method" not in part for part in line.parts)), None)
-    case.forbid("CA-05", response, "a cancellation of an unknown request, or a malformed one, was answered")
+    responses = [line for line in lines if any("method" not in part for part in line.parts)]
+    case.forbid("CA-05", responses, "a cancellation of an unknown request, or a malformed one, was answered")
 
 
 @probe("CA-07", needs="call")
@@ -159,7 +159,7 @@ async def _answer_late(case: Case, question: ReceivedLine) -> None:
     since = conversation.position
     conversation.send({"jsonrpc": "2.0", "id": question.message["id"], "result": DEFAULT_ANSWERS[question.method or ""]})
     lines = await conversation.quiet(since=since)
-    complaint = next((line for line in lines if any("error" in part for part in line.parts)), None)
-    case.forbid("CA-06", complaint, "the server sent an error after a late answer to a question that it had given up")
+    complaints = [line for line in lines if any("error" in part for part in line.parts)]
+    case.forbid("CA-06", complaints, "the server sent an error after a late answer to a question that it had given up")
     later = await conversation.try_request(case.harmless)
     case.expect("CA-06", not later.silence, "after a late answer to a question that it had given up, the server no longer responds")

@@ -9,7 +9,7 @@ from twopipes._tools.check.asking_tools import open_call, question_for
 from twopipes._tools.check.cancellation.notices import CANCELLED, UNUSED_ID, judge_notice
 from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.healthy_responses import SILENCE, text
-from twopipes._tools.check.messages import ClientMessage, asked_for, same_id
+from twopipes._tools.check.messages import ClientMessage, asked_for
 from twopipes._tools.check.scenario import scenario
 from twopipes._tools.check.verdict import Skip
 
@@ -55,11 +55,9 @@ class _LateResponse:
         """The cancellation of the call, not that of a subscription."""
         if (call := self._call) is None:
             return None
-        listens = [message.id for message in self._fake.requests("subscriptions/listen")]
+        ended = [message.cancellation for message in self._fake.requests("subscriptions/listen")]
         found = [message for message in self._fake.notifications(CANCELLED) if message.number > call.number]
-        return next(
-            (message for message in found if not any(same_id(message.params.get("requestId"), each) for each in listens)), None
-        )
+        return next((message for message in found if message not in ended), None)
 
     @property
     def is_sent(self) -> bool:

@@ -61,7 +61,7 @@ async def clients_with_forms_get_no_urls(case: Case) -> None:
         await _expect_urls_to_be_rejected(case)
     if not asked:
         case.give_up("the server asks the user nothing")
-    wrong = next((seen for params, seen in asked if params.get("mode") == "url"), None)
+    wrong = [seen for params, seen in asked if params.get("mode") == "url"]
     case.forbid("CP-04", wrong, "the client declared an empty elicitation, which means forms, and the server sent a URL")
 
 
@@ -81,7 +81,7 @@ async def undeclared_sampling_tools_are_not_used(case: Case) -> None:
     asked = await _asked_for(case, SAMPLE)
     if not asked:
         case.give_up("the server asks the client's model nothing")
-    wrong = next((seen for params, seen in asked if params.get("tools") or params.get("toolChoice")), None)
+    wrong = [seen for params, seen in asked if params.get("tools") or params.get("toolChoice")]
     case.forbid("CP-05", wrong, "the client did not declare sampling.tools, and the server offers tools to its model")
 
 

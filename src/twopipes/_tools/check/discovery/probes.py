@@ -183,8 +183,8 @@ async def notifications_need_no_metadata(case: Case) -> None:
         response = await conversation.request(method)
         why = f"after a notification without _meta, {method} got {response.summary}; before it, a result"
         case.expect("VN-15", response.is_result, why, about=response)
-    complaint = next((line for line in conversation.received_lines[before:] if line.has_error_without_id), None)
-    case.forbid("VN-15", complaint, "the server sent an error for a notification without _meta")
+    complaints = [line for line in conversation.received_lines[before:] if line.has_error_without_id]
+    case.forbid("VN-15", complaints, "the server sent an error for a notification without _meta")
     params = case.fixture("slow", {"steps": 1000, "seconds": 0.01})
     meta = {"_meta": {META_VERSION: case.revision, META_CAPABILITIES: {}}}
     if not await _stops(conversation, params, {}) and await _stops(conversation, params, meta):

@@ -44,9 +44,8 @@ async def rejects_every_version(fake: FakeServer) -> None:
     if not rejected:
         raise Skip("the client sent no request that was rejected for its version")
     fake.expect("VN-05", found is None, f"the client sent {found} more than {_MOST} times, although each one got -32022")
-    unlisted = next((message for message in rejected[1:] if message.meta.get(META_VERSION) not in MODERN), None)
-    version = unlisted.meta.get(META_VERSION) if unlisted else None
-    fake.forbid("VN-05", unlisted, f"the client continued with version {version!r}, which is not in the list")
+    unlisted = [message for message in rejected[1:] if message.meta.get(META_VERSION) not in MODERN]
+    fake.forbid("VN-05", unlisted, lambda message: f"the client continued with {message.meta[META_VERSION]!r}, an unlisted version")
     for connection in fake.connections:
         ids = [repr(message.id) for message in rejected if message.connection is connection]
         fake.expect("VN-05", len(ids) == len(set(ids)), "the client sent a rejected request again with the same id")

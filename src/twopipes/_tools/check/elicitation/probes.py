@@ -61,7 +61,7 @@ async def only_declared_modes_are_used(case: Case) -> None:
         conversation = await case.conversation_with({**ALL_CAPABILITIES, "elicitation": declared})
         for call in list(calls.values())[:_TOOLS]:
             dialogue = await converse(conversation, call)
-            wrong = next((each.about for each in dialogue.questions if wants(each, ELICIT, mode)), None)
+            wrong = [each.about for each in dialogue.questions if wants(each, ELICIT, mode)]
             case.forbid("EL-08", wrong, f"the client declared elicitation as {shown(declared)}, and was asked in mode {mode}")
             if case.is_modern and not dialogue.questions and dialogue.end is not None:
                 is_right = await is_refused_well(conversation, call, dialogue.end, mode)

@@ -141,5 +141,5 @@ async def reports_the_end_of_an_unknown_visit(fake: FakeServer) -> None:
 
     await fake.exited_after("tools/list", report)
     fake.expect_as_usual("EL-12", "when the end of an unknown visit was reported")
-    error = next((message for message in fake.responses() if "error" in message.members), None)
-    fake.forbid("EL-12", error, "the client sent an error in response to a notification")
+    errors = [message for message in fake.responses() if "error" in message.members]
+    fake.forbid("EL-12", errors, "the client sent an error in response to a notification")

@@ -65,9 +65,8 @@ async def _judge_questions(case: Case) -> None:
         response = await conversation.request("tools/call", call.params, meta=meta)
         if response.error:
             continue  # which is allowed
-        asked = next((line for line in conversation.received_lines[before:] if line.is_question), None)
-        method = asked.method if asked else ""
-        case.forbid("DE-16", asked, f"{call.name} was called by a modern request, and the server sent the request {method}")
+        asked = [line for line in conversation.received_lines[before:] if line.is_question]
+        case.forbid("DE-16", asked, f"{call.name} was called by a modern request, and the server sent a request")
     case.give_up("the server rejects modern calls in a session")
 
 

@@ -161,7 +161,7 @@ async def is_probed_once(fake: FakeServer) -> None:
         methods = [message.method for message in connection.received_lines]
         if "notifications/initialized" in methods:
             later = connection.received_lines[methods.index("notifications/initialized") :]
-            again = next((message for message in later if message.method == _PROBE), None)
+            again = [message for message in later if message.method == _PROBE]
             fake.forbid("DE-07", again, f"the client sent {_PROBE} in a session, although the server had rejected it")
 
 
@@ -188,7 +188,7 @@ async def lists_only_legacy_versions(fake: FakeServer) -> None:
     fake.on[_PROBE] = lambda _message: RawResult({**members, "capabilities": fake.healthy.capabilities})
     probe = await _probe_of(fake)
     await fake.client_exited()
-    wrong = next((message for message in fake.requests() if message.meta.get(META_VERSION) in LEGACY), None)
+    wrong = [message for message in fake.requests() if message.meta.get(META_VERSION) in LEGACY]
     fake.forbid("DE-15", wrong, f"the client sent a modern request with the legacy version {legacy}")
     if _legacy_of(fake) is not None:
         why = f"the server lists only {legacy}, which the client speaks, and the client sent no initialize"
@@ -217,5 +217,5 @@ async def answers_the_probe_too_late(fake: FakeServer) -> None:
     differs = fake.differs_from(fake.baselines.get(revision))
     fake.expect("DE-17", not differs, f"when the response to the probe came late, {differs}", about=probe)
     others = [message for message in probe.connection.received_lines if message.is_request and message is not probe]
-    reused = next((message for message in others if message.id == probe.id), None)
+    reused = [message for message in others if message.id == probe.id]
     fake.forbid("DE-17", reused, "another request has the id of the probe")

@@ -45,7 +45,7 @@ async def unknown_methods_are_rejected(case: Case) -> None:
     conversation, before = case.conversation, case.conversation.position
     response = await conversation.try_request(_NO_METHOD)
     if response.silence:
-        stray = next((line for line in conversation.received_lines[before:] if any("error" in part for part in line.parts)), None)
+        stray = [line for line in conversation.received_lines[before:] if any("error" in part for part in line.parts)]
         case.forbid("JR-17", stray, "an error lacks the id of its request, which could be read")
         for rule in ("JR-16", "ER-03"):
             case.expect(rule, False, "a request for an unknown method got no response")
@@ -230,13 +230,10 @@ async def the_outer_of_two_faults_is_reported(case: Case) -> None:
     """Sends requests with two faults each."""
     build = case.conversation.message
     unknown_version = {META_VERSION: _NO_VERSION}
+    incomplete = build(_NO_METHOD, bare=True, meta={META_VERSION: case.revision})
     faults: list[tuple[str, dict[str, Any], int]] = [
         ("an unknown version and an unknown method", build(_NO_METHOD, meta=unknown_version), UNSUPPORTED_REVISION),
-        (
-            "no capabilities in _meta and an unknown method",
-            build(_NO_METHOD, bare=True, meta={META_VERSION: case.revision}),
-            INVALID_PARAMS,
-        ),
+        ("no capabilities in _meta and an unknown method", incomplete, INVALID_PARAMS),
         ("a number as the method and an unknown version", {**build("", meta=unknown_version), "method": 5}, INVALID_REQUEST),
     ]
     for what, request, code in faults:

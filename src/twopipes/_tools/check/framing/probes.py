@@ -51,7 +51,7 @@ async def broken_lines_cause_no_other_output(case: Case) -> None:
     for broken in (b"{oops\n", b'"text"\n', b"\xff\xfe\n", b'{"jsonrpc":"2.0","method":"notifications/nothing-known"}\n'):
         conversation.send(broken)
     await conversation.quiet()
-    noise = next((line for line in conversation.received_lines[since:] if not line.parts), None)
+    noise = [line for line in conversation.received_lines[since:] if not line.parts]
     case.forbid("FR-04", noise, "stdout has a line that is not a message")
 
 
@@ -63,7 +63,7 @@ async def modern_servers_send_no_requests(case: Case) -> None:
         await conversation.request("tools/call", call.params)
     await conversation.quiet()
     lines = conversation.received_lines[since:]
-    asked = next((line for line in lines if any("method" in each and "id" in each for each in line.parts)), None)
+    asked = [line for line in lines if any("method" in each and "id" in each for each in line.parts)]
     case.forbid("FR-09", asked, "the server wrote a request to stdout")
 
 
@@ -143,9 +143,9 @@ async def carriage_returns_and_blank_lines_are_tolerated(case: Case) -> None:
     answered = await _answered(case, [each["id"] for each in requests])
     case.expect("FR-15", answered, "requests that end with CRLF, with blank lines between them, got no response")
     lines = [*await conversation.quiet(), *conversation.received_lines[before:]]
-    complaint = next((line for line in lines if any("error" in part for part in line.parts)), None)
-    case.forbid("FR-15", complaint, "a blank line or a carriage return got an error")
-    sent = next((line for line in lines if line.raw.endswith(b"\r") or not line.raw.strip()), None)
+    complaints = [line for line in lines if any("error" in part for part in line.parts)]
+    case.forbid("FR-15", complaints, "a blank line or a carriage return got an error")
+    sent = [line for line in lines if line.raw.endswith(b"\r") or not line.raw.strip()]
     case.forbid("FR-15", sent, "the server writes carriage returns or blank lines")
 
 

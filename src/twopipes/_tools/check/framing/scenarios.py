@@ -50,7 +50,7 @@ async def sends_a_request_in_a_modern_revision(fake: FakeServer) -> None:
         message.connection.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
 
     await fake.exited_after("tools/list", ask)
-    fake.forbid("FR-10", next(iter(fake.responses()), None), "the client wrote a response to the server's stdin")
+    fake.forbid("FR-10", fake.responses(), "the client wrote a response to the server's stdin")
 
 
 @scenario("FR-13")

@@ -42,6 +42,10 @@ def _differs(fake: FakeServer) -> str:
     return "the client did not exit by itself, as it does with a healthy server" if is_stuck else ""
 
 
+def _expect_the_rest(fake: FakeServer, rule: str, when: str) -> None:
+    fake.expect(rule, not _differs(fake), f"{when}, {_differs(fake)}")
+
+
 def _expect_call(fake: FakeServer, rule: str, name: str, what: str) -> None:
     """Judge whether the client called a tool like all others."""
     if found := _differs(fake) or fake.what_differs:
@@ -68,8 +72,7 @@ async def lists_a_schema_in_an_unknown_dialect(fake: FakeServer) -> None:
     schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
     fake.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
     await fake.exited_after("tools/list")
-    differs = _differs(fake)
-    fake.expect("JS-02", not differs, f"with a tool whose schema is in an unknown dialect, {differs}")
+    _expect_the_rest(fake, "JS-02", "with a tool whose schema is in an unknown dialect")
 
 
 @scenario("JS-04")
@@ -107,8 +110,7 @@ async def lists_schemas_that_take_forever(fake: FakeServer) -> None:
         schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
         fake.add_tool(name, text(name, structuredContent={"n": "not an integer"}), outputSchema=schema)
     await fake.exited_after("tools/list")
-    differs = _differs(fake)
-    fake.expect("JS-06", not differs, f"with schemas that take forever to validate, {differs}")
+    _expect_the_rest(fake, "JS-06", "with schemas that take forever to validate")
 
 
 @scenario("JS-07")

@@ -93,7 +93,7 @@ async def notifications_are_not_answered(case: Case) -> None:
     conversation.notify("notifications/cancelled")
     # A response with an id belongs to an earlier slow request.
     lines = await conversation.quiet(since=before)
-    answered = next((line for line in lines if any(part.get("id") is None for part in _responses(line))), None)
+    answered = [line for line in lines if any(part.get("id") is None for part in _responses(line))]
     case.forbid("JR-10", answered, "a notification that is unknown, or lacks its params, was answered")
 
 
@@ -128,12 +128,12 @@ async def invalid_requests_are_rejected(case: Case) -> None:
     )
     if conversation.is_over:
         case.give_up("the server exited on a message that is not a request (see JR-20)")
-    served = next((each for each in conversation.responses_to(other_version["id"]) if each.is_result), None)
+    served = [each for each in conversation.responses_to(other_version["id"]) if each.is_result]
     case.forbid("JR-01", served, 'a request with "jsonrpc": "1.0" was served')
     lines = conversation.received_lines[before:]
-    nameless = next((line for line in lines if any("result" in part and part.get("id") is None for part in _responses(line))), None)
+    nameless = [line for line in lines if any("result" in part and part.get("id") is None for part in _responses(line))]
     case.forbid("JR-03", nameless, "a request with the id null was served")
-    served = next((each for each in conversation.responses_to(array["id"]) if each.is_result), None)
+    served = [each for each in conversation.responses_to(array["id"]) if each.is_result]
     if case.is_modern or method != case.harmless:
         case.forbid("JR-11", served, f"{method} with an array as its params got a result")
     if _has_nameless_error(conversation, since):
@@ -193,9 +193,9 @@ async def batches_are_rejected(case: Case) -> None:
     member = conversation.message(case.harmless)
     conversation.send([member])
     await conversation.quiet()
-    sent = next((line for line in conversation.received_lines[before:] if isinstance(line.message, list)), None)
+    sent = [line for line in conversation.received_lines[before:] if isinstance(line.message, list)]
     case.forbid("JR-15", sent, "the server sent an array of messages")
-    served = next((response for response in conversation.responses_to(member["id"]) if response.is_result), None)
+    served = [response for response in conversation.responses_to(member["id"]) if response.is_result]
     case.forbid("JR-15", served, "a request in an array was served")
     case.expect("JR-15", await _still_serves(case), "after an array, the next request got no result")
 
@@ -220,7 +220,7 @@ async def batches_are_served(case: Case) -> None:
     before = conversation.position
     conversation.send([notification, notification])
     lines = await conversation.quiet(since=before)
-    answered = next((line for line in lines if line.message == [] or _responses(line)), None)
+    answered = [line for line in lines if line.message == [] or _responses(line)]
     case.forbid("JR-13", answered, "a batch of notifications was answered")
     before = conversation.position
     conversation.send([])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from twopipes._protocol.revisions import MODERN
-from twopipes._tools.check.asking_tools import question_for
+from twopipes._tools.check.asking_tools import open_call, question_for
 from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.messages import ClientMessage, members, same_id
 from twopipes._tools.check.progress.judging import OVER, is_token, judge_increase, judge_task
@@ -40,34 +37,19 @@ async def expects_no_progress(fake: FakeServer) -> None:
     fake.forbid("PR-05", fake.notifications(_PROGRESS), "the client sent notifications/progress")
 
 
-@asynccontextmanager
-async def _held_call(fake: FakeServer) -> AsyncIterator[dict[str, Any]]:
-    """Hold the responses to calls back, and yield the client capabilities once the client has called a tool."""
-    done = asyncio.Event()
-
-    async def hold(_: ClientMessage) -> None:
-        await done.wait()
-
-    fake.on["tools/call"] = hold
-    try:
-        yield (await fake.wait_for("tools/call")).connection.client_capabilities
-        await fake.until(lambda: None, fake.timeouts.grace + _LONGER)
-    finally:
-        done.set()
-
-
 @scenario("PR-02", "PR-03", "PR-04", "PR-08")
 async def asks_for_progress(fake: FakeServer) -> None:
     """During a call the server asks something, first without a progress token and then with a number as token."""
     if fake.is_modern:
         raise Skip("in modern revisions a client reports no progress")
-    async with _held_call(fake) as client_capabilities:
-        question = question_for(client_capabilities, fake.revision)
+    async with open_call(fake) as call:
+        question = question_for(call.connection.client_capabilities, fake.revision)
         if question is None:
             raise Skip("the client does not declare anything that it could be asked")
         method, params = question
         plain = await fake.ask(method, params)
         asked = await fake.ask(method, {**params, "_meta": {"progressToken": _TOKEN}})
+        await fake.until(lambda: None, fake.timeouts.grace + _LONGER)
     if plain is None or asked is None:
         raise Skip(f"the client did not answer {method}")
     _judge_progress(fake, plain, asked)
@@ -92,7 +74,8 @@ def _judge_progress(fake: FakeServer, plain: ClientMessage, asked: ClientMessage
 @scenario("PR-06")
 async def asks_with_a_task(fake: FakeServer) -> None:
     """A question becomes a task of the client, with a progress token; its progress ends with the task."""
-    async with _held_call(fake) as client_capabilities:
+    async with open_call(fake) as call:
+        client_capabilities = call.connection.client_capabilities
         requests = members(members(client_capabilities.get("tasks")).get("requests"))
         kinds = [key for key in ("sampling", "elicitation") if key in client_capabilities and requests.get(key)]
         question = question_for({key: client_capabilities[key] for key in kinds}, fake.revision)
@@ -104,6 +87,7 @@ async def asks_with_a_task(fake: FakeServer) -> None:
         if task_id is None:
             raise Skip(f"the client did not make a task of {method}")
         over = await _task_end(fake, task_id)
+        await fake.until(lambda: None, fake.timeouts.grace + _LONGER)
     judge_task(fake, fake.notifications(_PROGRESS), token=_TOKEN, over=over)
     await fake.client_exited()
 
