@@ -48,17 +48,12 @@ class WrittenSchema:
         except SchemaRefused as error:
             self._refusal = f"{self._subject} cannot be used: {error}"
         else:
-            if self._validator is None:
-                _warn_once(f"Warning: {self._subject}, and any other schema written by hand, is {NOT_VALIDATED}")
+            if self._validator is None and not _warned:
+                _warned.add(self._subject)
+                logger.warning("Warning: %s, and any other schema written by hand, is %s", self._subject, NOT_VALIDATED)
 
 
 _warned: set[str] = set()
-
-
-def _warn_once(text: str) -> None:
-    if not _warned:
-        _warned.add(text)
-        logger.warning("%s", text)
 
 
 def check_schema(schema: Mapping[str, Any], what: str) -> None:

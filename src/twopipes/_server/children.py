@@ -65,7 +65,9 @@ if sys.platform == "linux":
                         self._send_until_gone(signal.SIGTERM, GRACE)
                         self._send_until_gone(signal.SIGKILL, SETTLE)
                         # A program that goes on after run() does not know these. A tool waits for what it started itself.
-                        _reap(_children_of("self") - direct)
+                        for pid in _children_of("self") - direct:
+                            with suppress(ChildProcessError):
+                                os.waitpid(pid, os.WNOHANG)
                 self._update_watchdog(())
 
         def _send_until_gone(self, number: int, seconds: float) -> None:
@@ -91,7 +93,7 @@ if sys.platform == "linux":
 
         def _scan(self, children: set[int]) -> set[_Process]:
             session = os.getsid(0)
-            found = {process for process in self._known if _is_running(process, session)}
+            found = {process for process in self._known if _look_at(process[0], session) == process}
             unseen = children - self._before - _resource_tracker()
             while unseen:
                 pid = unseen.pop()
@@ -129,9 +131,6 @@ if sys.platform == "linux":
         state, its_session, started = fields[0], int(fields[3]), int(fields[19])
         return (pid, started) if its_session == session and state not in {b"Z", b"X"} else None
 
-    def _is_running(process: _Process, session: int) -> bool:
-        return _look_at(process[0], session) == process
-
     def _resource_tracker() -> set[int]:
         """Return the helper of multiprocessing that removes shared memory after our end, and then exits."""
         module = sys.modules.get("multiprocessing.resource_tracker")
@@ -153,11 +152,6 @@ if sys.platform == "linux":
         finally:
             if is_set:
                 prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-    def _reap(pids: Iterable[int]) -> None:
-        for pid in pids:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
 
 else:
 

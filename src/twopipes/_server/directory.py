@@ -219,15 +219,12 @@ async def page_with_files(
             return page, cursor_of(f"{directory.uri}\n", _FILES)
         files, ended_with = await run_blocking(partial(directory.page, after or None, size - len(page)))
         # A URI that is also a resource, or in an earlier folder, is served and listed there.
-        page += [file for file in files if file.uri not in resources and _serving(file.uri, directories) == position]
+        earlier = directories[:position]
+        page += [file for file in files if file.uri not in resources and not any(each.serves(file.uri) for each in earlier)]
         if ended_with is not None:
             return page, cursor_of(f"{directory.uri}\n{ended_with}", _FILES)
         after = ""
     return page, None
-
-
-def _serving(uri: str, directories: Sequence[Directory]) -> int | None:
-    return next((number for number, directory in enumerate(directories) if directory.serves(uri)), None)
 
 
 def _entries(folder: Opened, start: str, *, inclusive: bool) -> Iterator[os.DirEntry[str]]:

@@ -90,14 +90,8 @@ def _relevant_frames(frames: list[FrameSummary]) -> list[FrameSummary]:
         return list(frames)
     # After the author's last line, frames of twopipes stay: they are what that line called.
     first, last = authors[0], authors[-1]
-    return [frame for frame in frames[first:last] if not _is_ours(frame.filename)] + frames[last:]
-
-
-def _is_ours(file: str) -> bool:
-    return file.startswith(_TWOPIPES)
+    return [frame for frame in frames[first:last] if not frame.filename.startswith(_TWOPIPES)] + frames[last:]
 
 
 def _is_authors(file: str) -> bool:
-    return (
-        not _is_ours(file) and not file.startswith("<frozen ") and (not file.startswith(_STANDARD_LIBRARY) or "-packages" in file)
-    )
+    return not file.startswith((_TWOPIPES, "<frozen ")) and (not file.startswith(_STANDARD_LIBRARY) or "-packages" in file)

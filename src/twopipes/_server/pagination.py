@@ -22,7 +22,12 @@ def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: 
     if size is None and cursor is None:
         return list(items.values()), None
     names = list(items)
-    start = 0 if cursor is None else _position(names, name_in(cursor, kind))
+    start = 0
+    if cursor is not None:
+        last = name_in(cursor, kind)
+        if last not in names:
+            raise InvalidParams("Invalid cursor: it does not belong to this list, or its item was removed; start without a cursor")
+        start = names.index(last) + 1
     end = len(names) if size is None else start + size
     page = [items[name] for name in names[start:end]]
     return page, cursor_of(names[end - 1], kind) if end < len(names) else None
@@ -41,9 +46,3 @@ def name_in(cursor: str, kind: str) -> str | None:
     except ValueError:
         return None
     return name if cursor_of(name, kind) == cursor else None
-
-
-def _position(names: list[str], name: str | None) -> int:
-    if name not in names:
-        raise InvalidParams("Invalid cursor: it does not belong to this list, or its item was removed; start without a cursor")
-    return names.index(name) + 1

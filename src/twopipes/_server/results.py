@@ -156,7 +156,7 @@ def blocks_of(value: Any) -> list[ContentBlock]:
             return [EmbeddedResource(ResourceContents("data:", blob=_base64(value), mime_type="application/octet-stream"))]
         case ResourceContents():
             return [EmbeddedResource(value)]
-        case list() | tuple() if any(_is_content(item) for item in value):
+        case list() | tuple() if any(isinstance(item, (str, *_CONTENT_EXCEPT_TEXT)) for item in value):
             return [block for item in value for block in blocks_of(item)]
         case list() | tuple() if not value:
             return []
@@ -165,10 +165,6 @@ def blocks_of(value: Any) -> list[ContentBlock]:
 
 
 _CONTENT_EXCEPT_TEXT: Final = (bytes, bytearray, Image, Audio, Block, UnknownContent, ResourceContents)
-
-
-def _is_content(value: Any) -> bool:
-    return isinstance(value, (str, *_CONTENT_EXCEPT_TEXT))
 
 
 def is_content(value: Any) -> bool:

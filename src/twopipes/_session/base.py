@@ -225,7 +225,9 @@ class Session(ABC):
     def _read_response(self, response: Response | ErrorResponse, now: float) -> None:
         request_id = response.id
         if request_id is UNSET or request_id is None:  # only an error may have no id
-            self._events.append(PeerReportedError(_plain_error(cast("ErrorResponse", response).error)))
+            error = cast("ErrorResponse", response).error
+            data = None if error.data is UNSET else error.data
+            self._events.append(PeerReportedError(McpError(error.message, code=error.code, data=data)))
             return
         # FR-14: matched by id alone. JR-19, CA-06: a response to a request that is not open is dropped.
         asked = self.outgoing.settle(request_id)
@@ -308,7 +310,3 @@ class Session(ABC):
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
-
-
-def _plain_error(error: ErrorObject) -> McpError:
-    return McpError(error.message, code=error.code, data=None if error.data is UNSET else error.data)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct, structs
 
@@ -178,13 +178,10 @@ class LegacyInputRounds(InputRounds):
 
 def _question_line(asked: SentRequest, question: t.InputRequest, dialect: Dialect) -> bytes:
     params: t.Params | None = question.params
-    if isinstance(question, t.ElicitRequest) and _lacks_id(question, dialect):
-        params = structs.replace(question.params, elicitation_id=_token())  # EL-10
+    is_url = isinstance(params, t.ElicitParams) and params.mode == "url" and params.elicitation_id is None
+    if is_url and dialect.revision == _URL_NEEDS_ID_IN:
+        params = structs.replace(cast("t.ElicitParams", params), elicitation_id=_token())  # EL-10
     return encode_line(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
-
-
-def _lacks_id(question: t.ElicitRequest, dialect: Dialect) -> bool:
-    return question.params.mode == "url" and dialect.revision == _URL_NEEDS_ID_IN and question.params.elicitation_id is None
 
 
 class _CallState(Struct, array_like=True):
