@@ -175,24 +175,13 @@ class LineDecoder:
         elif line.isascii() or (bad := _first_byte_not_utf8(line)) < 0:
             events.append(line)
         else:
-            events.append(
-                LineRejected(
-                    reason="not UTF-8",
-                    detail=f"byte {bad} of the line (0x{line[bad]:02x}) is not valid UTF-8",
-                    excerpt=line[: self._max_excerpt],
-                    tail=line[-_TAIL:],
-                    size=len(line),
-                )
-            )
+            detail = f"byte {bad} of the line (0x{line[bad]:02x}) is not valid UTF-8"
+            head, tail = line[: self._max_excerpt], line[-_TAIL:]
+            events.append(LineRejected(reason="not UTF-8", detail=detail, excerpt=head, tail=tail, size=len(line)))
 
     def _too_long(self, head: bytes, tail: bytes, size: int) -> LineRejected:
-        return LineRejected(
-            reason="too long",
-            detail=f"a line of {size:,} bytes; the limit is {self._max_line:,}",
-            excerpt=head,
-            tail=tail,
-            size=size,
-        )
+        detail = f"a line of {size:,} bytes; the limit is {self._max_line:,}"
+        return LineRejected(reason="too long", detail=detail, excerpt=head, tail=tail, size=size)
 
 
 def _first_byte_not_utf8(line: bytes) -> int:

@@ -72,10 +72,6 @@ class Binder:
             raise self._rejection(self._subject, [Problem("", f"Expected an object with the arguments by name{given(plain)}")])
         return self.read_plain(plain, read=_read_leniently if lenient else _read)
 
-    def read_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Do the same for strings that represent values."""
-        return self.read_plain(values, read=_from_string)
-
     def read_plain(self, plain: Mapping[str, Any], *, read: Callable[[Any, Any], Any] | None = None) -> dict[str, Any]:
         """Do the same for values that are already decoded."""
         read = _read if read is None else read
@@ -158,7 +154,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _from_string(text: str, kind: Any) -> Any:
+def from_string(text: str, kind: Any) -> Any:
     """Convert a string from a prompt or a URI: as it is, as a number or boolean, or as JSON."""
     try:
         return converted(text, kind)

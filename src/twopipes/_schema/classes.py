@@ -124,18 +124,19 @@ def _dataclass_members(kind: type[Any], hints: Mapping[str, Member], record: Rec
     import dataclasses  # noqa: PLC0415 - already loaded by the module of the class
 
     found = []
+    missing = dataclasses.MISSING
     names = (hint.annotation if isinstance(hint.annotation, str) else type(hint.annotation).__name__ for hint in hints.values())
     if any(name.startswith(("InitVar", "dataclasses.InitVar")) for name in names):
         raise Unsupported(f"{kind.__qualname__} has an InitVar, whose value cannot be read from an instance; use a field")
     for field in dataclasses.fields(kind):
-        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        is_required = field.default is missing and field.default_factory is missing
         # msgspec would require a field that __init__ does not accept, and omit a default that is also a class attribute.
         if not field.init or (not is_required and _is_class_attribute(kind, field.name)):
             record.is_native = False
         if field.init:
-            default = _default_of(field) if field.default_factory is dataclasses.MISSING else _shown(field.default_factory)
+            default = _default_of(field, missing) if field.default_factory is missing else _shown(field.default_factory)
             found.append(_member(hints, field.name, is_required=is_required, default=default))
-    record.make = _dataclass_maker(kind, dataclasses.fields(kind))
+    record.make = _dataclass_maker(kind, dataclasses.fields(kind), missing)
     return found
 
 
@@ -146,15 +147,13 @@ def _is_class_attribute(kind: type[Any], name: str) -> bool:
     return hasattr(kind, name) and not isinstance(getattr(kind, name), MemberDescriptorType)
 
 
-def _default_of(field: Any) -> Any:
-    import dataclasses  # noqa: PLC0415 - as above
-
-    if field.default_factory is not dataclasses.MISSING:
+def _default_of(field: Any, missing: Any) -> Any:
+    if field.default_factory is not missing:
         return field.default_factory()
-    return NO_DEFAULT if field.default is dataclasses.MISSING else field.default
+    return NO_DEFAULT if field.default is missing else field.default
 
 
-def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, Any]], Any]:
+def _dataclass_maker(kind: Any, fields: Sequence[Any], missing: Any) -> Callable[[dict[str, Any]], Any]:
     """Return a function that creates an instance and sets every field that has a value."""
     parameters = inspect.signature(kind).parameters
     # The generated __init__ does not set the default of a field that is not its parameter.
@@ -174,7 +173,7 @@ def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, An
         """Do what msgspec does with a class whose own ``__init__`` has other parameters."""
         made = object.__new__(kind)
         for field in fields:
-            value = given[field.name] if field.name in given else _default_of(field)
+            value = given[field.name] if field.name in given else _default_of(field, missing)
             if value is not NO_DEFAULT:
                 object.__setattr__(made, field.name, value)
         if hasattr(made, "__post_init__"):

@@ -28,7 +28,7 @@ from msgspec.json import Decoder, decode
 
 from twopipes._schema import pydantic_bridge
 from twopipes._schema.annotations import LEAVES, NULL, UNIONS, ShapeBuilder
-from twopipes._schema.binding import Binder
+from twopipes._schema.binding import Binder, from_string
 from twopipes._schema.custom_types import encode, read_custom
 from twopipes._schema.docstrings import read_docstring
 from twopipes._schema.functions import (
@@ -80,7 +80,7 @@ class Signature(Struct, kw_only=True, eq=False):
 
     def bind_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
         """Convert arguments that can only be strings (PM-02); a string may contain a number, a boolean or JSON."""
-        return (self._binder or self._make_binder()).read_strings(values)
+        return (self._binder or self._make_binder()).read_plain(values, read=from_string)
 
     def _make_binder(self) -> Binder:
         """Make the binder. The first call does this, to keep the start of a server fast."""
