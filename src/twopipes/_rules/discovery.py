@@ -57,8 +57,7 @@ RULES = {
         fix="Respond to server/discover with all members that the schema requires.",
     ),
     "VN-07": _server(
-        may="Discovery is optional: the server serves any first request",
-        # What it permits to clients, servers have to accept.
+        may="Discovery is optional: the server serves any first request",  # the permission is for clients
         page="server/discover",
         fix="Serve each request by its own _meta; nothing has to come before it.",
     ),

@@ -42,10 +42,7 @@ RULES = {
     ),
     "DE-06": _reading(
         should="If the server exits on the probe, the client starts it again and sends initialize",
-        lenient=(
-            "The text wants a server that died to be started again, and takes silence for the legacy era; it does not combine"
-            " the two"
-        ),
+        lenient="A server that exited is to be started again, and silence means the legacy era; the text does not combine the two",
         fix="Start the server again and begin with initialize.",
     ),
     "DE-07": _client(

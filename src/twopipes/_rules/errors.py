@@ -17,7 +17,7 @@ RULES = {
         basis="inference",
         untestable_client="A broken line from a server may have been meant as a response, and responses are not answered",
         lenient=(
-            "JSON-RPC wants the error with the id null, and MCP has no such id: up to 2025-06-18 every error needs an id,"
+            "JSON-RPC requires the error with the id null, and MCP has no such id: up to 2025-06-18 every error needs an id,"
             " later it is left out if it could not be read. So silence is a warning, and up to 2025-06-18 it is accepted"
         ),
         fix="Respond to a line that is not JSON with the error -32700, without an id.",
