@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from typing import Any
 
 from twopipes._tools.check.fake_server import FakeServer
@@ -53,7 +53,7 @@ async def ignores_a_signal(fake: FakeServer) -> None:
 
 async def _client_ended_server(fake: FakeServer) -> None:
     """Wait until the client exits. Skip clients that do not exit by themselves, as hosts, and those that are too slow."""
-    if sys.platform == "win32":
+    if os.name == "nt":
         raise Skip("on Windows there are no signals that a process could report")
     await fake.client_exited()
     if not fake.connections:
