@@ -1,7 +1,7 @@
-"""What must hold for our client whatever a server sends and does not read, and however slow the client's callbacks are.
+"""Invariants of our client, whatever a server sends and does not read, and however slow the client's callbacks are.
 
 Bytes are read as a list of steps of a legacy server: it sends requests, notifications and lines that are not messages, responds to
-calls or not, stops and starts reading. While it does not read, the client must stop reading, too. All calls end when it leaves.
+calls or not, stops and starts reading. While it does not read, the client must stop reading, too. All calls end when it exits.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ LIMIT = 30
 MAX_STEPS = 200
 CAPACITY = 2048
 HIGH_WATER = 4096
-# What the client may read from a server that does not read: a few reads, until its own writes have filled the pipe.
+# Bytes that the client may read from a server that does not read: a few reads, until its own writes have filled the pipe.
 MAX_TAKEN = 4 * READ_SIZE
 MANY = 100
 TIGHT = Limits(max_unsent=16 * 1024, max_backlog=64 * 1024)
@@ -44,7 +44,7 @@ class HostileServer:
 
     @property
     def taken(self) -> int:
-        """How many bytes of requests the client has read since this server stopped reading."""
+        """The bytes of requests that the client has read since this server stopped reading."""
         return self.requested - self.channel.buffered
 
     async def read(self) -> None:

@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True, scope="session")
 def _keep_the_users_key(tmp_path_factory):
-    """Use another state folder: servers that ask for input keep their key there."""
+    """Use a temporary state folder: servers that ask for input keep their key there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.delenv("TWOPIPES_STATE_KEY", raising=False)

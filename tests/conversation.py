@@ -1,8 +1,8 @@
-"""Plays a conversation file against a session: the file is both the test and the documentation.
+"""Play a conversation file against a session: the file is both the test and the documentation.
 
 A file has a title, the ids of the rules it shows, and steps:
 
-    # a cancelled call is not answered
+    # a cancelled call gets no response
     # rules: CA-03 CA-04
     @server capabilities={"tools":{}}
     > {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{$META,"name":"slow"}}
@@ -54,15 +54,15 @@ DEFINED = {
     "TAG": '"io.modelcontextprotocol/subscriptionId"',
 }
 QUESTIONS = msgspec.json.Decoder(dict[str, types.InputRequest])
-KEY = b"a key for tests, and only there."
+KEY = b"a key that only the tests use..."
 
 
 class Mismatch(AssertionError):
-    """The session did not behave as the file says."""
+    """The session did not behave as the file requires."""
 
 
 def matches(expected: Any, found: Any) -> bool:
-    """Whether a value matches the file, including its type: 1 is neither 1.0 nor true."""
+    """Return whether a value matches the file, including its type: 1 is neither 1.0 nor true."""
     if expected == "...":
         return True
     if type(expected) is not type(found):

@@ -1,4 +1,4 @@
-"""What must hold for the decoder whatever the bytes are. Shared by the fuzzer, the property tests and the replay of the seeds."""
+"""Invariants of the decoder for any bytes. Shared by the fuzzer, the property tests and the replay of the seeds."""
 
 import random
 import zlib
@@ -20,7 +20,7 @@ MESSAGES = (Request, Notification, Response, ErrorResponse)
 
 
 def lines_of(pieces: Iterable[bytes], *, max_line: int | None = None, max_excerpt: int = MAX_EXCERPT) -> list[bytes | LineRejected]:
-    """Everything a decoder says about a stream that arrives in these pieces and then ends."""
+    """Return all results of a decoder for a stream that arrives in these pieces and then ends."""
     decoder = LineDecoder(max_line=max_line, max_excerpt=max_excerpt)
     events: list[bytes | LineRejected] = []
     for piece in pieces:
@@ -29,7 +29,7 @@ def lines_of(pieces: Iterable[bytes], *, max_line: int | None = None, max_excerp
 
 
 def cut(data: bytes, positions: Iterable[int]) -> Iterator[bytes]:
-    """The data in pieces, cut at these positions; some pieces may be empty."""
+    """Yield the data in pieces, cut at these positions; some pieces may be empty."""
     start = 0
     for position in sorted(positions):
         yield data[start:position]
@@ -38,7 +38,7 @@ def cut(data: bytes, positions: Iterable[int]) -> Iterator[bytes]:
 
 
 def check_stream(data: bytes, positions: Iterable[int], *, max_line: int | None, max_batch: int | None) -> None:
-    """Checks every invariant of the decoder on one stream, cut at these positions."""
+    """Check every invariant of the decoder on one stream, cut at these positions."""
     whole = lines_of([data], max_line=max_line)
     assert lines_of(cut(data, positions), max_line=max_line) == whole, "chunking mattered"
     for event in whole:
@@ -46,25 +46,25 @@ def check_stream(data: bytes, positions: Iterable[int], *, max_line: int | None,
             check_rejected(salvage_id(event))
         else:
             check_line(event, max_line=max_line, max_batch=max_batch)
-    # FR-01, JR-20: nothing that came before can harm the line after the next newline.
+    # FR-01, JR-20: no earlier bytes can damage the line after the next newline.
     assert lines_of([data, b"\n", GOOD_LINE, b"\n"], max_line=max_line) == [*whole, GOOD_LINE], "a good line was lost"
 
 
 def check_line(line: bytes, *, max_line: int | None, max_batch: int | None) -> None:
-    """Checks what the decoder gave out as a line, and what becomes of it."""
+    """Check a line of the decoder, and its decoded message."""
     assert b"\n" not in line
-    assert line.strip(), "a blank line got through"
+    assert line.strip(), "a blank line was not dropped"
     assert max_line is None or len(line) <= max_line
     line.decode("utf-8", "strict")
     check_decoded(decode(line, max_batch=max_batch, max_excerpt=MAX_EXCERPT), max_batch=max_batch)
 
 
 def check_decoded(found: Message | Batch | LineRejected, *, max_batch: int | None) -> None:
-    """Checks a message, each member of a batch, or a refusal."""
+    """Check a message, each member of a batch, or a refusal."""
     if isinstance(found, LineRejected):
         check_rejected(found)
     elif isinstance(found, Batch):
-        assert max_batch is None or len(found.members) <= max_batch, "JR-15: a batch where none is allowed"
+        assert max_batch is None or len(found.members) <= max_batch, "JR-15: a batch that is not allowed"
         for member in found.members:
             assert not isinstance(member, Batch)
             check_decoded(member, max_batch=0)
@@ -73,7 +73,7 @@ def check_decoded(found: Message | Batch | LineRejected, *, max_batch: int | Non
 
 
 def check_message(message: Message) -> None:
-    """Checks that a message has the shape that its type promises, and that it survives the wire."""
+    """Check that a message has the shape of its type, and that it survives encoding and decoding."""
     assert isinstance(message, MESSAGES)
     if isinstance(message, Request | Response):
         assert type(message.id) in {int, str}, "JR-02, JR-03"
@@ -84,7 +84,7 @@ def check_message(message: Message) -> None:
     try:
         line = encode(message)
     except LocalProtocolError as error:
-        if isinstance(error.__cause__, RecursionError):  # read just below the limit of the stack, written just above it
+        if isinstance(error.__cause__, RecursionError):  # decoded just below the limit of the stack, encoded just above it
             return
         raise
     assert line.endswith(b"\n")
@@ -94,7 +94,7 @@ def check_message(message: Message) -> None:
 
 
 def check_rejected(rejected: LineRejected) -> None:
-    """Checks that a refusal is bounded and tells whom to answer."""
+    """Check that a refusal is bounded and has a valid request id."""
     assert len(rejected.excerpt) <= MAX_EXCERPT
     assert len(rejected.tail) <= MAX_TAIL
     assert len(rejected.detail) <= 300
@@ -105,11 +105,11 @@ def check_rejected(rejected: LineRejected) -> None:
 
 
 def check_bytes(data: bytes) -> None:
-    """Checks a stream with cuts and limits drawn from the bytes themselves, so that the same bytes give the same verdict."""
+    """Check a stream with cuts and limits taken from the bytes themselves, so that the same bytes give the same result."""
     chance = random.Random(zlib.crc32(data))
     positions = [chance.randrange(len(data) + 1) for _ in range(chance.randrange(1, 8))]
     check_stream(data, positions, max_line=chance.choice(LINE_LIMITS), max_batch=chance.choice(BATCH_LIMITS))
-    # Not what a caller should do, yet it must not raise either: bytes that no LineDecoder has looked at.
+    # Callers should not do this, but it must not raise either: bytes that no LineDecoder has checked.
     found = decode(data, max_batch=chance.choice(BATCH_LIMITS), max_excerpt=MAX_EXCERPT)
     if isinstance(found, LineRejected):
         check_rejected(found)

@@ -80,9 +80,9 @@ class Asked(NamedTuple):
         self.notify("notifications/progress", {"progressToken": token, "progress": progress, **more})
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
+def text(value: str, **more: Any) -> dict[str, Any]:
     """Return the result of a tool with one text block."""
-    return {"content": [{"type": "text", "text": said}], **more}
+    return {"content": [{"type": "text", "text": value}], **more}
 
 
 def asks(questions: Mapping[str, Any] | None = None, state: str | None = None) -> dict[str, Any]:
@@ -211,10 +211,10 @@ class FakeServer:
     def _take(self, message: dict[str, Any], channel: Channel) -> None:
         if "method" in message and "id" in message:
             asked = Asked(self, channel, message["id"], message["method"], message.get("params", {}))
-            self.answer(asked, self.answers.get(asked.method, Fault(-32601, f"there is no {asked.method} here")))
+            self.answer(asked, self.answers.get(asked.method, Fault(-32601, f"unknown method {asked.method}")))
 
     def answer(self, asked: Asked, answer: Any) -> None:
-        """Respond to a request as the table says."""
+        """Respond to a request from the table."""
         if isinstance(answer, list):
             turn = self._turns.get(asked.method, 0)
             self._turns[asked.method] = turn + 1
@@ -248,7 +248,7 @@ class FakeServer:
 
     def _discover(self, asked: Asked) -> Any:
         if LATEST_MODERN not in self.speaks:
-            return Fault(-32601, "there is no server/discover here")
+            return Fault(-32601, "unknown method server/discover")
         info = {PREFIX + "serverInfo": {"name": "fake", "version": "1"}}
         return {"supportedVersions": list(self.speaks), "capabilities": self.capabilities, "instructions": "Ask.", "_meta": info}
 
@@ -333,7 +333,7 @@ def legacy(answers: Mapping[str, Any] | None = None, *, revision: str = LATEST_L
 
 
 def scene(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test that is a coroutine, and check that it leaves no task behind."""
+    """Run a test that is a coroutine, and check that no task remains."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What must hold for a served connection whatever its handlers raise and whatever the client sends, cancels and does not read.
+"""Invariants of a served connection, whatever its handlers raise and whatever the client sends, cancels and does not read.
 
 Bytes are read as a list of steps, so that the fuzzer and the property tests share it. A step calls a tool that ends in one of
 many ways, cancels a call, lets the event loop run, or makes the client stop or start reading.
@@ -18,7 +18,7 @@ from twopipes._channels.memory import MemoryChannel, memory_pair
 LIMIT = 30
 MAX_RUNNING = 3
 MAX_STEPS = 200
-# Larger than what a pipe holds, so that a client that does not read is noticed after a few results.
+# Larger than the buffer of a pipe, so that a client that does not read is noticed after a few results.
 FILLER = "x" * 4096
 ENDINGS = (
     "return",
@@ -36,11 +36,11 @@ ENDINGS = (
 
 
 class OwnBase(BaseException):
-    """What a library may raise to get past every ``except Exception``."""
+    """An exception that a library may raise to get past every ``except Exception``."""
 
 
 def end(how: str) -> str:
-    """Return, or raise what the ending names."""
+    """Return, or raise the exception that the ending names."""
     errors: dict[str, BaseException] = {
         "value error": ValueError("private"),
         "tool error": ToolError("public"),
@@ -122,15 +122,15 @@ class Play:
     def check(self) -> None:
         """Check that every request ended exactly once, and that no response is for something else."""
         responses = [line["id"] for line in self.received if "method" not in line]
-        assert len(responses) == len(set(responses)), f"a request was answered twice: {sorted(responses)}"
-        assert set(responses) <= set(self.sent), f"a response to what was not sent: {set(responses) - set(self.sent)}"
+        assert len(responses) == len(set(responses)), f"a request got two responses: {sorted(responses)}"
+        assert set(responses) <= set(self.sent), f"a response to a request that was not sent: {set(responses) - set(self.sent)}"
         unanswered = set(self.sent) - set(responses) - self.cancelled
         assert not unanswered, f"requests without a response: {sorted(unanswered)}"
         assert "private" not in json.dumps(self.received), "the text of an exception reached the client"
 
 
 async def play(data: bytes) -> None:
-    """Play the steps, let everything finish, close the client's side, and check what came."""
+    """Play the steps, let everything finish, close the client's side, and check the responses."""
     server, waiting = raising_server()
     ours, theirs = memory_pair(capacity=2 * len(FILLER), high_water=4 * len(FILLER), low_water=len(FILLER))
     serving = asyncio.create_task(server.serve(channel=theirs))

@@ -14,7 +14,7 @@ from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
 from twopipes.settings import InputPolicy, Limits
 
-KEY = b"a key for tests, and only there."
+KEY = b"a key that only the tests use..."
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"

@@ -1,4 +1,4 @@
-"""The benchmark drives servers, notices wrong answers, and fails on a loss. Nothing here looks at a clock."""
+"""The benchmark drives servers, detects wrong responses, and fails on a loss. Nothing here depends on a clock."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-# At the end: names as plain as `table` must not stand before anybody else's.
+# At the end: general names such as `table` must not hide other modules.
 sys.path.append(str(BENCHMARKS))
 
 import bench  # noqa: E402
@@ -39,7 +39,7 @@ def serving(script, folder, **options):
     ("script", "era"),
     [("hand_blocking.py", "legacy"), ("hand_asyncio.py", "modern"), ("ours.py", "legacy"), ("ours.py", "modern")],
 )
-def test_the_driver_calls_a_server_and_finds_its_answers_right(tmp_path, script, era):
+def test_the_driver_calls_a_server_and_checks_its_responses(tmp_path, script, era):
     with serving(script, tmp_path, era=era) as served:
         served.open()
         for call in (ECHO, ECHO_DEF, WEATHER):
@@ -50,14 +50,14 @@ def test_the_driver_calls_a_server_and_finds_its_answers_right(tmp_path, script,
         assert 0 < held <= most
 
 
-def test_more_may_be_in_flight_than_the_pipes_hold(tmp_path):
+def test_more_calls_may_be_in_flight_than_the_pipes_hold(tmp_path):
     with serving("hand_blocking.py", tmp_path) as served:
         served.open()
         text = "x" * 10_000
         checked(served, Call("echo", {"text": text}, text), 100, in_flight=100)
 
 
-def test_a_long_text_goes_there_and_back(tmp_path):
+def test_a_long_text_is_sent_and_returned(tmp_path):
     with serving("ours.py", tmp_path) as served:
         served.open()
         text = "x" * 1_000_000
@@ -69,7 +69,7 @@ def test_a_long_text_goes_there_and_back(tmp_path):
             assert len(exchange.answers) < len(text) + 1024
 
 
-def test_pings_are_answered_beside_calls_that_wait(tmp_path):
+def test_pings_get_responses_while_calls_wait(tmp_path):
     with serving("ours.py", tmp_path) as served:
         served.open()
         call = Call("pause", {"seconds": 0.05}, "done")
@@ -79,19 +79,19 @@ def test_pings_are_answered_beside_calls_that_wait(tmp_path):
         assert pings
 
 
-def test_a_line_that_only_comes_back_is_what_the_raw_pipe_owes(tmp_path):
+def test_the_raw_pipe_only_has_to_return_the_line(tmp_path):
     with serving("raw_pipe.py", tmp_path, echoes=True) as served:
         served.open()
         checked(served, ECHO, 3, in_flight=2)
 
 
-def test_a_server_that_dies_is_a_failure_that_says_what_it_said(tmp_path):
+def test_a_server_that_dies_is_a_failure_with_its_stderr(tmp_path):
     dying = Served([sys.executable, "-c", "raise SystemExit('no luck')"], stderr=tmp_path / "stderr")
     with dying, pytest.raises(Failed, match="ended with 1: no luck"):
         dying.open()
 
 
-def test_a_server_that_never_answers_is_killed_when_its_time_is_over(tmp_path):
+def test_a_server_that_never_responds_is_killed_after_the_timeout(tmp_path):
     silent = Served([sys.executable, "-c", "import time; time.sleep(600)"], stderr=tmp_path / "stderr")
     with silent, pytest.raises(Failed, match=r"not done within 0\.2 s"):
         silent.open(limit=0.2)
@@ -113,7 +113,7 @@ def answer(request_id, text="hello", **more):
         ([answer(1), "hello"], "no message"),
     ],
 )
-def test_wrong_answers_are_noticed(answers, said):
+def test_wrong_responses_are_detected(answers, said):
     lines = [ECHO.line(1, "legacy"), ECHO.line(2, "legacy")]
     with pytest.raises(Failed, match=said):
         check(Exchange(1.0, 1.0, "".join(f"{each}\n" for each in answers).encode()), lines, ECHO)
@@ -122,7 +122,7 @@ def test_wrong_answers_are_noticed(answers, said):
 # Turns, failures, ratios
 
 
-def test_everybody_takes_turns_and_who_is_missing_is_reported(tmp_path):
+def test_contenders_take_turns_and_missing_ones_are_reported(tmp_path):
     present = [Contender(name=name, era="legacy", home="ours", script="") for name in "AB"]
     absent = Contender(name="C", era="legacy", home="no-such-peer", script="")
     for contender in present:
@@ -157,7 +157,7 @@ def test_a_failed_contender_is_in_the_table_and_not_dropped():
     assert len({len(line) for line in table.splitlines()}) == 1
 
 
-def test_every_ratio_has_a_name_of_its_own():
+def test_every_ratio_has_a_unique_name():
     assert len({target.key for target in TARGETS}) == len(TARGETS)
 
 
@@ -190,7 +190,7 @@ def test_the_check_fails_on_a_loss_of_more_than_30_percent(better, before, now, 
     assert bool(compare(ratios_of(better, before), ratios_of(better, now)).losses) is lost
 
 
-def test_a_ratio_that_can_no_longer_be_had_is_a_loss_unless_it_was_left_out():
+def test_a_missing_ratio_is_a_loss_unless_it_was_left_out():
     before = ratios_of("lower", 1.0)
     assert "it crashed" in compare(before, ratios_of("lower", None, why="it crashed")).losses.popitem()[1]
     left_out = compare(before, ratios_of("lower", None))
@@ -208,7 +208,7 @@ def test_the_program_rejects_an_unknown_figure():
 # The published pages
 
 
-def test_the_page_and_the_readme_say_what_was_measured():
+def test_the_page_and_the_readme_show_the_measurements():
     runs = [json.loads(path.read_text()) for path in COMMITTED]
     assert filled(PAGE.read_text(), page_blocks(runs)) == PAGE.read_text(), "write it again: make bench-publish"
     assert filled(README.read_text(), {"in short": readme_line(runs)}) == README.read_text()
@@ -228,7 +228,7 @@ def test_every_committed_ratio_belongs_to_a_figure_that_can_be_measured_again():
         assert {figure_of(key) for key in json.loads(committed.read_text())["ratios"]} <= set(FIGURES)
 
 
-def test_what_looks_lost_once_is_measured_again_before_it_is_believed(monkeypatch, capsys):
+def test_a_loss_is_measured_again_before_it_is_reported(monkeypatch, capsys):
     fast, slow = ({"pipelined/rate / official": {**RATIO, "median": median}} for median in (1.0, 2.0))
     runs = []
     monkeypatch.setattr(bench, "measure", lambda _scale, figures: runs.append(figures) or {"ratios": again.pop()})

@@ -1,4 +1,4 @@
-"""What the pages show of the command line is what it says: their commands are run, and the output is compared."""
+"""The console blocks of the pages are true: their commands are run, and the output is compared."""
 
 import importlib.util
 import sys
@@ -39,13 +39,13 @@ def shows_commands(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=console_pages.name)
-def test_every_block_that_shows_commands_says_how_it_is_run_or_why_it_is_not(page):
+def test_every_block_with_commands_has_a_mark(page):
     assert console_pages.faults(page) == []
 
 
 @pytest.mark.walkthrough
 @pytest.mark.parametrize("page", [page for page in PAGES if shows_commands(page)], ids=console_pages.name)
-def test_the_page_shows_what_the_commands_say(page):
+def test_the_page_shows_the_output_of_its_commands(page):
     found = tool.findings(page, quick=True)
     assert not found, "\n".join(each.what for each in found) + AGAIN + console_pages.name(page)
 
@@ -62,7 +62,7 @@ def sandbox(tmp_path):
 
 @pytest.fixture
 def page(tmp_path):
-    """Writes a page, and returns its path."""
+    """Write a page, and return its path."""
 
     def write(text):
         path = tmp_path / "page.md"
@@ -95,7 +95,7 @@ def test_a_mark_has_options_on_one_line_or_on_several():
     ("mark", "why"),
     [("console what: x", "what is 'what: x'"), ("console not run:", "does not say why"), ("console x", "what is 'x'")],
 )
-def test_a_mark_that_makes_no_sense_is_a_fault(page, mark, why):
+def test_an_invalid_mark_is_a_fault(page, mark, why):
     (fault,) = console_pages.faults(page(f"<!-- {mark} -->\n```console\n$ true\n```\n"))
     assert why in fault
 
@@ -115,7 +115,7 @@ def test_output_before_any_command_is_a_fault(page):
     assert "a block begins with a command" in fault
 
 
-def test_a_command_may_go_on_over_lines_and_hold_a_file():
+def test_a_command_may_span_lines_and_contain_a_file():
     (block,) = blocks("<!-- console -->\n```console\n$ echo a \\\n    b\na b\n$ cat <<'EOF'\nx\nEOF\nx\n```\n")
     first, second = block.steps()
     assert (first.command, first.shown) == ("echo a \\\n    b", ["a b"])
@@ -130,7 +130,7 @@ def test_a_block_in_a_list_is_read_and_written_with_its_indentation():
 
 
 @pytest.mark.parametrize(
-    ("shown", "said"),
+    ("shown", "output"),
     [
         ("started in 14 ms; after 30 ms", "started in 3.5 ms; after 1.2 s"),
         ("    0.009  = the server was started, pid 15411", "    1.234  = the server was started, pid 7"),
@@ -144,16 +144,16 @@ def test_a_block_in_a_list_is_read_and_written_with_its_indentation():
         ("=========== 2 passed in 0.10s ===========", "====== 2 passed in 12.34s ======"),
     ],
 )
-def test_what_another_run_would_say_otherwise_is_the_same(shown, said):
-    assert console_sameness.comparable([shown], version="0.1.0") == console_sameness.comparable([said], version="0.1.0")
+def test_values_that_vary_between_runs_are_not_compared(shown, output):
+    assert console_sameness.comparable([shown], version="0.1.0") == console_sameness.comparable([output], version="0.1.0")
 
 
-@pytest.mark.parametrize(("shown", "said"), [("exit code 0", "exit code 1"), ("2025-11-25", "2025-06-18"), ("#3 hi", "#4 hi")])
-def test_what_means_something_is_compared(shown, said):
-    assert console_sameness.comparable([shown], version="0.1.0") != console_sameness.comparable([said], version="0.1.0")
+@pytest.mark.parametrize(("shown", "output"), [("exit code 0", "exit code 1"), ("2025-11-25", "2025-06-18"), ("#3 hi", "#4 hi")])
+def test_meaningful_differences_are_compared(shown, output):
+    assert console_sameness.comparable([shown], version="0.1.0") != console_sameness.comparable([output], version="0.1.0")
 
 
-def test_what_a_block_says_that_varies_is_not_compared_and_lines_may_change_places():
+def test_a_block_may_declare_varying_text_and_lines_in_any_order():
     def comparable(*lines):
         return console_sameness.comparable(lines, version="9", varies=["^slowest .*"], unordered=["closed"])
 
@@ -162,7 +162,7 @@ def test_what_a_block_says_that_varies_is_not_compared_and_lines_may_change_plac
 
 
 @pytest.mark.parametrize(
-    ("shown", "said", "same"),
+    ("shown", "output", "same"),
     [
         ("a b", "a b", True),
         ("a b", "a b c", False),
@@ -177,49 +177,49 @@ def test_what_a_block_says_that_varies_is_not_compared_and_lines_may_change_plac
         ("a{...} b", "a{x b", False),
     ],
 )
-def test_three_dots_stand_for_any_number_of_lines(shown, said, same):
-    assert console_sameness.is_same(shown.split(), said.split()) is same
+def test_three_dots_match_any_number_of_lines(shown, output, same):
+    assert console_sameness.is_same(shown.split(), output.split()) is same
 
 
-def test_the_next_command_begins_where_the_last_one_ended(sandbox):
+def test_commands_share_a_working_folder(sandbox):
     assert sandbox.run("mkdir x && cd x && export WORD=here && exit 3").code == 3
     assert sandbox.run("echo $? $WORD; pwd").lines == ["3 here", "/home/ada/x"]
 
 
-def test_the_commands_have_a_python_and_our_program_and_nothing_of_this_machine(sandbox):
+def test_the_commands_use_our_python_and_program_only(sandbox):
     assert sandbox.run("command -v python3; echo $HOME").lines == ["/usr/local/bin/python3", "/home/ada"]
-    said = sandbox.run("twopipes --version; python -c 'import twopipes, sys; print(sys.executable)'")
-    assert said.lines == [f"twopipes {__version__}", "/usr/local/bin/python"]
+    output = sandbox.run("twopipes --version; python -c 'import twopipes, sys; print(sys.executable)'")
+    assert output.lines == [f"twopipes {__version__}", "/usr/local/bin/python"]
 
 
-def test_what_is_typed_at_a_terminal_is_shown_where_it_was_asked_for(sandbox):
-    said = sandbox.run("test -t 1; printf '> '; read a; printf '> '; read b; echo $a$b", terminal=80, types=["x", "y"])
-    assert (said.lines, said.code) == (["> x", "> y", "xy"], 0)
+def test_typed_input_is_shown_after_its_prompt(sandbox):
+    output = sandbox.run("test -t 1; printf '> '; read a; printf '> '; read b; echo $a$b", terminal=80, types=["x", "y"])
+    assert (output.lines, output.code) == (["> x", "> y", "xy"], 0)
 
 
-def test_a_prompt_that_never_comes_is_a_failure(sandbox):
+def test_a_missing_prompt_is_a_failure(sandbox):
     with pytest.raises(console_sandbox.CommandFailed, match="no prompt"):
         sandbox.run("echo hello", terminal=80, types=["x"])
 
 
-def test_ctrl_c_comes_when_something_is_seen(sandbox):
-    said = sandbox.run('python -c \'print("ready"); input_ = __import__("signal").pause()\'', interrupt="ready")
-    assert said.lines[0] == "ready"
-    assert said.code != 0
+def test_ctrl_c_is_sent_when_a_text_appears(sandbox):
+    output = sandbox.run('python -c \'print("ready"); input_ = __import__("signal").pause()\'', interrupt="ready")
+    assert output.lines[0] == "ready"
+    assert output.code != 0
 
 
-def test_a_hidden_command_has_to_work(sandbox):
+def test_a_hidden_command_must_succeed(sandbox):
     with pytest.raises(console_sandbox.CommandFailed, match="ended with 7"):
         sandbox.run_hidden("exit 7")
 
 
-def test_what_runs_in_the_background_is_ended_with_the_page(sandbox):
-    said = sandbox.run("sleep 600 & echo $!")
+def test_background_processes_end_with_the_page(sandbox):
+    output = sandbox.run("sleep 600 & echo $!")
     sandbox.close()
-    assert sandbox.run(f"while kill -0 {said.lines[0]} 2>/dev/null; do sleep 0.05; done; echo gone").lines == ["gone"]
+    assert sandbox.run(f"while kill -0 {output.lines[0]} 2>/dev/null; do sleep 0.05; done; echo gone").lines == ["gone"]
 
 
-def test_what_was_painted_over_is_not_shown():
+def test_overwritten_output_is_not_shown():
     assert console_sandbox.on_the_screen("ask\r\n\x1b[?25l1/2 50%\r\n\x1b[1A\x1b[2Kdone\x1b[0m\r\n") == "ask\ndone\n"
     assert console_sandbox.on_the_screen("10%\r100%") == "100%"
 
@@ -260,7 +260,7 @@ def test_a_page_is_rewritten_once_and_then_left_alone(page, capsys):
     assert tool.main(["--check", str(path)]) == 0
 
 
-def test_a_page_whose_commands_do_not_end_as_it_says_is_told(page, capsys):
+def test_an_unexpected_exit_code_is_reported(page, capsys):
     path = page("<!-- console\noutput: none\nexits: 0 1\n-->\n```console\n$ false\n$ false\n```\n")
     assert tool.main(["--check", str(path)]) == 1
     assert "false ended with 1, not with 0" in capsys.readouterr().out

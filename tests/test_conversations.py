@@ -11,7 +11,7 @@ FILES = sorted(path for path in FOLDER.rglob("*.txt") if path.parent.name != "ev
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER).with_suffix("")))
-def test_the_conversation_goes_as_written(path):
+def test_the_conversation_matches_its_file(path):
     conversation.Player(conversation.read(path)).play()
 
 
@@ -27,7 +27,7 @@ def test_the_conversation_goes_as_written(path):
         "",
     ],
 )
-def test_a_conversation_that_goes_otherwise_fails(step):
+def test_a_conversation_that_differs_fails(step):
     good = '@server\n> {"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     conversation.Player(good + '< {"jsonrpc":"2.0","id":1,"result":{}}').play()
     with pytest.raises(conversation.Mismatch):

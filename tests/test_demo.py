@@ -31,7 +31,7 @@ def demo(folder, stdout=subprocess.PIPE):
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """One run into a pipe, from an empty folder: what it wrote, and where."""
+    """Run the demo once into a pipe, from an empty folder; return its output and its folder."""
     folder = tmp_path_factory.mktemp("demo")
     done = demo(folder)
     assert (done.returncode, done.stderr) == (0, "")
@@ -47,17 +47,17 @@ def events(folder, name, kind):
     return [entry for entry in conversation(folder, name).items if isinstance(entry, Event) and entry.name == kind]
 
 
-def test_it_can_be_read_in_a_pipe(played):
+def test_the_output_in_a_pipe_is_plain_text(played):
     said, _ = played
     assert "\x1b" not in said
     assert "initialize #1 2025-11-25" in said
-    assert "asks: Where does the journey go, and when?" in said  # stateless: the answer to the call
-    assert "elicitation/create" in said  # in a session: a request of the server
+    assert "asks: Where does the journey go, and when?" in said  # stateless: the result of the call
+    assert "elicitation/create" in said  # in a session: a request from the server
     assert "progress 3 of 3 the observatory has answered" in said
-    assert "! forecast for Lisbon requested" in said  # a print of the tool, beside the wire
+    assert "! forecast for Lisbon requested" in said  # printed by the tool, not a message
 
 
-def test_the_server_is_killed_three_times_and_what_does_no_harm_is_sent_again(played):
+def test_the_server_is_killed_three_times_and_safe_calls_are_sent_again(played):
     """SD-04, SD-05."""
     said, folder = played
     assert [event.signal for event in events(folder, "stateless", "exit")] == ["SIGKILL"] * 3 + [None]
@@ -67,7 +67,7 @@ def test_the_server_is_killed_three_times_and_what_does_no_harm_is_sent_again(pl
     assert [call.answer is not None for call in by_name["forecast"]] == [False, True, True]
     assert [call.answer is not None for call in by_name["book"]] == [False]
     assert "ServerExited: signal=SIGKILL, method=tools/call, retryable=False" in " ".join(said.split())
-    # ST-03: a question of one process, answered to the next.
+    # ST-03: a question of one process is answered to the next.
     assert [call.connection.number for call in by_name["advise"]][-2:] == [1, 2]
     assert said.count("For Oslo in winter: a coat.") == 3
 
@@ -77,7 +77,7 @@ def test_no_rule_is_broken(played, name):
     assert list(judge(conversation(played[1], name))) == []
 
 
-def test_nothing_is_left_of_it_but_recordings_and_pages(played):
+def test_only_recordings_and_pages_remain(played):
     said, folder = played
     kept = {f"build/demo/{name}" for name in ("session.jsonl", "session.html", "stateless.jsonl", "stateless.html")}
     assert {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} == kept
@@ -88,10 +88,10 @@ def test_nothing_is_left_of_it_but_recordings_and_pages(played):
         assert not command.exists() or b"weather.py" not in command.read_bytes()
 
 
-def test_at_a_terminal_it_has_colours_and_keeps_to_the_width_and_to_its_files(played):
+def test_a_terminal_gets_colours_and_lines_that_fit_its_width(played):
     from processes.terminals import Person  # noqa: PLC0415 - POSIX alone
 
-    _, folder = played  # where it was played before
+    _, folder = played  # the folder of the run before
     environment = {**ENVIRONMENT, "XDG_STATE_HOME": str(folder / "state")}
     environment.pop("NO_COLOR", None)
     person = Person([sys.executable, str(DEMO)], env=environment, cwd=folder)
@@ -108,7 +108,7 @@ def test_at_a_terminal_it_has_colours_and_keeps_to_the_width_and_to_its_files(pl
     assert len(list((folder / "build" / "demo").iterdir())) == 4
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+def test_a_closed_output_pipe_is_not_an_error(tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -118,7 +118,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "build").write_text("in the way")
     done = demo(tmp_path)
     assert done.returncode == 1

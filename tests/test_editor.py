@@ -217,7 +217,7 @@ EXPRESSION = re.compile(r"^(?P<indent> *)(?P<expression>[^#\n]+?)  # (?P<type>.+
 
 
 def plain(kind: str) -> str:
-    """A type without the modules it comes from, which an editor does not show either; those of the blocking client apart."""
+    """Return a type without its modules, which an editor does not show either, except for those of the blocking client."""
     kind = kind.replace("twopipes._blocking.client.", "blocking!").replace("twopipes._blocking.subscription.", "blocking!")
     kind = re.sub(r"TypedDict\('(?:[\w.]+\.)?(\w+)', ", r"TypedDict(\1, ", kind)
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", kind).replace("blocking!", "blocking.").replace("builtins.", "")
@@ -225,7 +225,7 @@ def plain(kind: str) -> str:
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
-    """Both programs, checked in one run: the lines of each, and what mypy says about them by line."""
+    """Check both programs in one run; return their lines, and mypy's output by line."""
     folder = tmp_path_factory.mktemp("editor")
     programs = {"revealed.py": [], "refused.py": REFUSED.strip().splitlines()}
     for line in REVEALED.strip().splitlines():
@@ -248,14 +248,14 @@ def checked(tmp_path_factory):
         text=True,
         check=False,
     )
-    said: dict[str, dict[int, str]] = {name: {} for name in programs}
+    output: dict[str, dict[int, str]] = {name: {} for name in programs}
     for line in done.stdout.splitlines():
         found = re.match(r"(?P<file>\w+\.py):(?P<line>\d+): (?P<what>.*)", line)
         if found is not None:
-            notes = said[found["file"]]
+            notes = output[found["file"]]
             notes[int(found["line"])] = f"{notes.get(int(found['line']), '')}{found['what']}\n"
-    assert any(said.values()), done.stdout + done.stderr
-    return programs, said
+    assert any(output.values()), done.stdout + done.stderr
+    return programs, output
 
 
 def test_an_editor_knows_the_type_of_the_main_expressions(checked):
@@ -270,7 +270,7 @@ def test_an_editor_knows_the_type_of_the_main_expressions(checked):
     assert got == wanted
 
 
-def test_an_editor_marks_what_is_wrong(checked):
+def test_an_editor_marks_mistakes(checked):
     programs, said = checked
     for start, code in EXPECTED.items():
         (number,) = (
@@ -291,14 +291,14 @@ PUBLIC_CLASSES = [getattr(twopipes, name) for name in twopipes.__all__ if isinst
 
 
 def classes_in(annotation) -> set[type]:
-    """Every class of ours in an annotation."""
+    """Return every class of ours in an annotation."""
     if isinstance(annotation, type) and annotation.__module__.startswith("twopipes."):
         return {annotation}
     return set().union(*map(classes_in, typing.get_args(annotation))) if typing.get_args(annotation) else set()
 
 
 def hints_of(thing) -> dict:
-    """The annotations of a function or a class. Names that only type checkers import are looked up where they live."""
+    """Return the annotations of a function or a class. Names imported only for type checkers are looked up in their modules."""
     names: dict = {}
     for module in [*sys.modules]:
         if module.startswith("twopipes."):
@@ -318,7 +318,7 @@ def members_of(kind) -> dict:
 
 
 def used_by(kind) -> dict[str, set[type]]:
-    """The classes of ours that its members take and give."""
+    """Return the classes of ours that its members accept and return."""
     for module in ("twopipes._server.options", "twopipes._server.wire_log"):
         importlib.import_module(module)  # only type checkers load them
 

@@ -27,7 +27,7 @@ def test_the_demo_shows_both_eras():
 
 
 @pytest.mark.parametrize(("command", "message"), [(["/no/such/server"], "No such file"), ([sys.executable, "-c", ""], "Error: ")])
-def test_the_demo_says_why_a_server_cannot_be_reached(command, message):
+def test_the_demo_reports_why_a_server_cannot_be_reached(command, message):
     shown = run(EXAMPLES / "two_eras.py", *command)
     assert shown.returncode == 1
     assert message in shown.stderr

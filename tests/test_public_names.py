@@ -1,4 +1,4 @@
-"""The public names: a promise, so a change of it is a change of this file."""
+"""The public names. They are a promise, so a change of them needs a change of this file."""
 
 import ast
 import importlib
@@ -54,18 +54,18 @@ MODULES = [*LAZY, "twopipes.blocking", "twopipes.errors", "twopipes.outcome", "t
 NAMES = [(module, name) for module in MODULES for name in importlib.import_module(module).__all__]
 
 
-def test_the_public_names_are_these():
+def test_the_public_names_are_listed_here():
     assert twopipes.__all__ == PUBLIC
 
 
-def test_the_public_modules_are_these():
+def test_the_public_modules_are_listed_here():
     package = Path(twopipes.__file__).parent
     found = {path.stem for path in package.iterdir() if not path.name.startswith(("_", "."))}
     assert sorted(found - {"py"}) == sorted(module.partition(".")[2] for module in MODULES if "." in module)
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES, ids=[f"{module}.{name}" for module, name in NAMES])
-def test_a_public_name_leads_to_what_it_names(module, name):
+def test_a_public_name_is_the_object_it_names(module, name):
     found = getattr(importlib.import_module(module), name)
     assert found is getattr(importlib.import_module(module), name)
     if isinstance(found, type) and name not in ALIASES:
@@ -80,7 +80,7 @@ def test_dir_shows_the_names_even_before_they_are_used(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_star_import_brings_exactly_them(module):
+def test_a_star_import_has_exactly_the_public_names(module):
     namespace: dict = {}
     exec(f"from {module} import *", namespace)
     assert sorted(namespace.keys() - {"__builtins__"}) == sorted(importlib.import_module(module).__all__)
@@ -93,7 +93,7 @@ def test_an_unknown_name_is_an_attribute_error(module):
 
 
 def star_names(module: str) -> set[str]:
-    """The names that type checkers take from ``import *``: those of ``__all__``, or the public names that the module defines."""
+    """Return the names that type checkers take from ``import *``: ``__all__``, or the public names that the module defines."""
     loaded = importlib.import_module(module)
     if hasattr(loaded, "__all__"):
         return set(loaded.__all__)
@@ -126,25 +126,25 @@ def test_type_checkers_and_the_loader_see_the_same_names(module):
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter holds after a statement."""
+    """Return the modules that a fresh interpreter has loaded after a statement."""
     program = f"{statement}\nimport json, sys\nprint(json.dumps(list(sys.modules)))"
     done = subprocess.run([sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True)
     return set(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("module", LAZY)
-def test_importing_a_public_module_loads_next_to_nothing(module):
+def test_importing_a_public_module_loads_very_little(module):
     extra = loaded_by(f"import {module}") - loaded_by("")
     assert extra == {"twopipes", "twopipes._lazy", module}
 
 
-def test_an_error_costs_no_parser():
+def test_importing_an_error_loads_no_parser():
     loaded = loaded_by("from twopipes import McpError")
     assert "twopipes.errors" in loaded
     assert not {"msgspec", "asyncio"} & loaded
 
 
-def test_settings_bring_the_parser_and_no_event_loop():
+def test_importing_settings_loads_the_parser_but_no_event_loop():
     loaded = loaded_by("from twopipes import Limits")
     assert "msgspec" in loaded
     assert "asyncio" not in loaded

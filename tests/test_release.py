@@ -1,4 +1,4 @@
-"""What a release is made of: built without the network, and looked at. `make release-check` installs it and tests that."""
+"""The files of a release, built without the network. `make release-check` installs it and tests that."""
 
 import importlib.util
 import re
@@ -29,28 +29,28 @@ tool = load("release_check")
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    """An sdist and a wheel of this checkout."""
+    """Build an sdist and a wheel of this checkout."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=100)
     return tool.Release.of(folder)
 
 
-# What is built
+# The sdist and the wheel
 
 
-def test_nothing_is_wrong_with_what_is_built(release):
+def test_the_release_has_no_faults(release):
     assert list(tool.faults(release)) == []
 
 
-def test_the_wheel_has_what_is_no_python(release):
+def test_the_wheel_has_the_files_that_are_not_python(release):
     """The type marker, and the parts of the HTML page."""
     others = {name for name in release.packed if name.startswith("twopipes/") and not name.endswith(".py")}
     assert {"twopipes/py.typed", "twopipes/_tools/view/page/page.html", "twopipes/_tools/view/page/page.css"} <= others
     assert others == {name for name in tool.source_files() if not name.endswith(".py")}
 
 
-def test_the_sdist_has_every_page_at_the_top_and_everything_that_is_tracked(release):
+def test_the_sdist_has_all_tracked_files(release):
     assert {path.name for path in ROOT.glob("*.md")} <= release.shipped
     if (ROOT / ".git").exists():
         listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout.split(
@@ -60,31 +60,31 @@ def test_the_sdist_has_every_page_at_the_top_and_everything_that_is_tracked(rele
         assert tracked - release.shipped == set()
 
 
-def test_what_is_missing_or_too_much_is_told(release):
+def test_missing_and_extra_files_are_reported(release):
     packed = (release.packed - {"twopipes/py.typed"}) | {"twopipes/stray.py"}
-    told = list(tool._wheel_faults(packed))
-    assert "the wheel lacks twopipes/py.typed" in told
-    assert "the wheel has twopipes/stray.py, which the source does not" in told
-    told = list(tool._sdist_faults(release.shipped - {"LICENSE"} | {"build/x", "tests/__pycache__/x.pyc"}))
-    assert told == [
+    faults = list(tool._wheel_faults(packed))
+    assert "the wheel lacks twopipes/py.typed" in faults
+    assert "the wheel has twopipes/stray.py, which the source does not" in faults
+    faults = list(tool._sdist_faults(release.shipped - {"LICENSE"} | {"build/x", "tests/__pycache__/x.pyc"}))
+    assert faults == [
         "the sdist lacks LICENSE",
         "the sdist has build/x, which does not belong there",
         "the sdist has tests/__pycache__/x.pyc, which does not belong there",
     ]
 
 
-def test_metadata_that_asks_for_more_than_msgspec_is_told(release):
+def test_metadata_with_more_dependencies_than_msgspec_is_reported(release):
     metadata = release.metadata
     metadata["Requires-Dist"] = "pydantic>=2"
     del metadata["License-Expression"]
-    told = list(tool._metadata_faults(metadata))
-    assert told == [
+    faults = list(tool._metadata_faults(metadata))
+    assert faults == [
         "the metadata says License-Expression: None, and not MIT",
         "it needs msgspec>=0.20, pydantic>=2, and should need msgspec alone",
     ]
 
 
-def test_a_folder_without_a_release_is_told(tmp_path):
+def test_a_folder_without_a_release_is_reported(tmp_path):
     with pytest.raises(ValueError, match="make dist"):
         tool.Release.of(tmp_path)
 
@@ -92,7 +92,7 @@ def test_a_folder_without_a_release_is_told(tmp_path):
 # Content of the files
 
 
-def test_the_version_is_said_in_one_place():
+def test_the_version_is_defined_in_one_place():
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert PROJECT["tool"]["hatch"]["version"] == {"path": "src/twopipes/_version.py"}
     assert tool.version() == twopipes.__version__
@@ -100,24 +100,24 @@ def test_the_version_is_said_in_one_place():
     assert [path.name for path in sources if VERSION.search(path.read_text(encoding="utf-8"))] == ["_version.py"]
 
 
-def test_pip_install_needs_msgspec_alone():
+def test_msgspec_is_the_only_dependency():
     assert [re.split(r"\W", each)[0] for each in PROJECT["project"]["dependencies"]] == ["msgspec"]
 
 
-def test_the_licence_is_the_one_that_is_named():
+def test_the_licence_file_matches_the_metadata():
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert text.startswith("MIT License\n\nCopyright (c) ")
     assert PROJECT["project"]["license"] == "MIT"
     assert PROJECT["project"]["license-files"] == ["LICENSE"]
 
 
-def test_the_changelog_tells_of_this_version_and_has_a_place_for_the_next():
+def test_the_changelog_has_this_version_and_a_section_for_the_next():
     titles = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert titles[0] == "Unreleased"
     assert titles[1].split()[0] == twopipes.__version__
 
 
-def test_what_the_security_page_promises_is_shown_by_tests_that_are_there():
+def test_the_tests_named_on_the_security_page_exist():
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8")))
     assert len(named) > 40
     found = set()
@@ -126,7 +126,7 @@ def test_what_the_security_page_promises_is_shown_by_tests_that_are_there():
     assert sorted(named - found) == []
 
 
-def test_no_page_names_a_place_on_somebody_s_machine():
+def test_no_page_contains_a_local_path():
     pages = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
     for page in pages:
         assert not re.search(r"/(?:work|root|tmp)/", page.read_text(encoding="utf-8")), page.name

@@ -11,7 +11,7 @@ TOOL = Path(__file__).parents[1] / "tools" / "scoreboard"
 
 
 def load(name):
-    # Under names of their own: `page` is too plain a name for everybody's path.
+    # Under longer names: `page` is too general for the import path.
     spec = importlib.util.spec_from_file_location(f"scoreboard_{name}", TOOL / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -49,7 +49,7 @@ def test_every_failure_and_nothing_else_has_a_note():
 
 
 @pytest.mark.parametrize("key", ["twopipes", "twopipes-client"])
-def test_ours_keep_every_rule_that_can_be_tried(key):
+def test_our_programs_pass_every_rule_that_was_tried(key):
     assert SCORES["contestants"][key]["failures"] == []
 
 
@@ -108,9 +108,9 @@ def test_a_report_becomes_a_score():
 
 
 def test_a_failure_without_a_note_is_marked():
-    told = page.failures(scored(), {})
-    assert "not reviewed yet" in told
-    assert "it said \\| hello" in told
+    rows = page.failures(scored(), {})
+    assert "not reviewed yet" in rows
+    assert "it said \\| hello" in rows
     assert "it greets" in page.failures(scored(), {("FR-04", "twopipes"): "it greets"})
 
 
@@ -121,7 +121,7 @@ def test_the_table_counts():
     assert "our reading JR-20" in page.printed(scored())
 
 
-def test_our_reading_is_listed_separately():
+def test_rules_of_our_own_reading_are_listed_separately():
     assert "| SHOULD, our reading |" in page.failures(scored(), {("JR-20", "twopipes"): "it stops"})
 
 

@@ -18,12 +18,12 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("path", "revision", "kind"), RUNS)
-def test_the_server_says_what_the_transcript_says(path, revision, kind):
+def test_the_server_matches_the_transcript(path, revision, kind):
     asyncio.run(transcript.Transcript(path.read_text(), revision).run(kind))
 
 
 @pytest.mark.parametrize("step", ['< {"jsonrpc":"2.0","id":2,"result":{}}', "", '<? {"jsonrpc":"2.0","id":"1","result":{}}'])
-def test_a_server_that_says_otherwise_fails_the_transcript(step):
+def test_a_server_that_differs_fails_the_transcript(step):
     text = '* init {}\n> {"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     asyncio.run(transcript.Transcript(text + '< {"jsonrpc":"2.0","id":1,"result":{}}', "2025-11-25").run("memory"))
     with pytest.raises(Mismatch):

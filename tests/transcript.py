@@ -1,13 +1,13 @@
-"""Plays a transcript against the real server of ``examples/everything.py``, over any channel and in any revision.
+"""Play a transcript against the real server of ``examples/everything.py``, over any channel and in any revision.
 
-The steps are those of a conversation file; the server is not driven, so there are no ``*`` steps but these:
+The steps are those of a conversation file. The server runs by itself, so these are the only ``*`` steps:
 
-    * init {"elicitation":{}}     shakes hands, or has each request carry these capabilities, as the era wants it
-    * save NAME result.path       keeps a value out of the last line for ``$NAME``
+    * init {"elicitation":{}}     does the handshake, or adds these capabilities to each request, depending on the era
+    * save NAME result.path       stores a value of the last line as ``$NAME``
 
 ``$M`` stands for the ``_meta`` member that a modern request needs, comma included, and for nothing in a session; ``$MT`` for the
-same with the progress token ``"t"``. ``$R`` is what a modern result has more than a legacy one, ``$C`` what a cacheable one has.
-``<?`` takes lines in any order: all the ``<?`` lines of a block are looked for together.
+same with the progress token ``"t"``. ``$R`` stands for the members that only a modern result has, ``$C`` for those of a cacheable
+one. ``<?`` matches lines in any order within a block of ``<?`` lines.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, li
 
 EVERYTHING = Path(__file__).parent.parent / "examples" / "everything.py"
 CHANNELS = ("memory", "pipes", "unix", "tcp")
-PATIENCE = 30.0  # a net: nothing here takes a second
+PATIENCE = 30.0  # a limit for a hang; nothing here takes a second
 
 
 def fresh_server():
-    """The server of the example, loaded anew: its tools change it."""
+    """Load the server of the example again: its tools change it."""
     spec = importlib.util.spec_from_file_location("everything", EVERYTHING)
     module = importlib.util.module_from_spec(spec)
-    sys.modules["everything"] = module  # where its annotations are looked up
+    sys.modules["everything"] = module  # its annotations are looked up there
     spec.loader.exec_module(module)
     return module.server
 
@@ -51,7 +51,7 @@ class Transcript(Player):
         self.wanted: list[str] = []
 
     async def run(self, kind: str) -> None:
-        """Plays the file against a server of its own."""
+        """Play the file against a new server."""
         server = fresh_server()
         async with asyncio.timeout(PATIENCE):
             if kind in {"memory", "pipes"}:
@@ -133,7 +133,7 @@ class Transcript(Player):
 
     def _compare(self, expected, line):
         if line is None:
-            raise Mismatch("the server has left")
+            raise Mismatch("the server closed the connection")
         self.kept.append(line)
         if not matches(json.loads(self._bytes(expected)), json.loads(line)):
             raise Mismatch(f"was written instead:\n  {line.decode()}")
@@ -162,6 +162,6 @@ class Transcript(Player):
 
 
 def revisions_of(text: str) -> list[str]:
-    """The revisions that a transcript names in its ``@everything`` line."""
+    """Return the revisions that a transcript names in its ``@everything`` line."""
     (line,) = [line for line in text.splitlines() if line.startswith("@everything")]
     return line.split()[1:]

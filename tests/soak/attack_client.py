@@ -1,9 +1,9 @@
-"""Attacks the client's memory: servers that flood it and do not read, and programs at our end that are slow.
+"""Attack the client's memory: with servers that flood it and do not read, and with slow programs on our side.
 
 Each round launches a server, in one of two eras, that floods with pings, log messages, stderr lines, changes, progress, stray lines
-or questions, and reads nothing, slowly, or normally. At our end callbacks are slow and a subscription is not read, in the asyncio
-or the blocking client. The memory of this process has to stay bounded, every call has to end, close() has to end, and no process,
-task or thread may be left behind.
+or questions, and reads nothing, slowly, or normally. On our side callbacks are slow and a subscription is not read, in the
+asyncio or the blocking client. The memory of this process has to stay bounded, every call has to end, close() has to end, and no
+process, task or thread may remain.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from twopipes._process.shutdown import ShutdownPlan
 from twopipes.types import ClientOptions
 
 MIB = 1024 * 1024
-# Seconds. A net: nothing comes near it unless it hangs.
+# Seconds. A limit for a hang, not an assertion.
 NET = 45.0
 # Seconds of flooding in one round.
 FLOOD = 2.0
-# What a client may hold, and bytes that this process may grow by: several backlogs, and what the allocator keeps of
+# The backlog of a client, and the bytes that this process may grow by: several backlogs, and what the allocator keeps of
 # them. A flood that is kept takes more than that in a second or two.
 LIMITS = Limits(max_backlog=MIB, max_in_flight=500)
 MAX_GROWTH = 40 * MIB
@@ -158,7 +158,7 @@ os._exit(0)
 
 
 class Round:
-    """The choices of one round, and what it may not leave behind."""
+    """The choices of one round, and the resources that it must release."""
 
     def __init__(self, run: Attack, program: str) -> None:
         chance = run.random
@@ -177,7 +177,7 @@ class Round:
 
 
 def options(callback: object, on_elicit: object) -> dict[str, object]:
-    """What both clients are given."""
+    """Return the options of both clients."""
     names = ("on_log", "on_stderr", "on_stray_output")
     return {
         **dict.fromkeys(names, callback),
@@ -241,7 +241,7 @@ def with_threads(plan: Round) -> None:
 
 
 class Watch:
-    """Looks at the memory of this process from a thread, however busy the loop is."""
+    """Watch the memory of this process from a thread, so that a busy event loop does not matter."""
 
     def __init__(self) -> None:
         self.before = self.most = resident()

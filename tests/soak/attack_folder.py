@@ -14,7 +14,7 @@ from twopipes import McpError, Server, connect
 
 INSIDE = "inside"
 SECRET = "SECRET"
-# Of the size of a secret, by which a list would give it away.
+# The size of a secret, which a list of files would reveal.
 SECRET_SIZE = 4711
 URI = "file:///served/"
 READS = 1600
@@ -47,7 +47,7 @@ while True:
 
 
 def fill(folder: Path, text: str) -> None:
-    """Makes a folder with a file at every level, and links inside of it."""
+    """Create a folder with a file at every level, and links inside of it."""
     (folder / "a" / "b").mkdir(parents=True)
     for path in ("file", "a/file", "a/b/file"):
         (folder / path).write_text(text)
@@ -81,7 +81,7 @@ async def attack(run: Attack) -> None:
 
 
 async def read(client, run: Attack) -> None:
-    """Read one place, and look for what is not in the folder."""
+    """Read one place, and look for content from outside the folder."""
     path = run.random.choice(PATHS)
     try:
         result = await client.read_resource(URI + path)

@@ -1,6 +1,6 @@
 """Attack the promise that every request ends exactly once, whatever its handler does, and that nothing else is on the wire.
 
-Random mixes of tools that raise everything there is, fork in every way, take long or block, in one real server, with calls that are
+Random mixes of tools that raise any exception, fork in every way, take long or block, in one real server, with calls that are
 cancelled while they wait or run, some with large arguments. The server has few places and few threads, so that most calls wait.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 
 from attacking import Attack, main
 
-# Seconds. A net under a server that hangs; nothing comes near it unless it does.
+# Seconds. A limit for a server that hangs, not an assertion.
 NET = 60.0
-# Bytes of a large argument, how many such calls a round sends, and the KiB that they may cost altogether: a fraction of them.
+# Bytes of a large argument, number of such calls in a round, and the KiB that they may cost altogether: a fraction of them.
 LARGE, MANY, GROWTH = 100_000, 400, 20_000
 
 SERVER = """
@@ -125,12 +125,12 @@ def block(seconds: float, text: str, ctx: Context) -> str:
 
 server.run()
 """
-# How many of each the server knows. An error beyond the last one is none.
+# The number of errors and acts of the server. An index after the last error means success.
 ERRORS, ACTS = 10, 9
 
 
 class Host:
-    """One server, what it was asked, and what it said."""
+    """One server, the requests to it, and its responses."""
 
     def __init__(self, attack: Attack, process: asyncio.subprocess.Process) -> None:
         self.attack = attack
@@ -181,7 +181,7 @@ class Host:
         self.note("notifications/cancelled", requestId=number)
 
     async def sent(self) -> bool:
-        """Wait until the server has room for more; False if it does not read."""
+        """Wait until the server has room for more; return False if it does not read."""
         assert self.process.stdin is not None
         try:
             async with asyncio.timeout(NET):
@@ -243,7 +243,7 @@ async def one_round(attack: Attack, host: Host) -> bool:
             return False
     if not await host.until_answered("a round"):
         return False
-    # Every place and every thread is taken, and calls with large arguments come and are cancelled.
+    # All places and threads are taken; now calls with large arguments arrive and are cancelled.
     busy = [host.send("tools/call", name=name, arguments={"seconds": NET, "text": ""}) for name in ["block"] * 4 + ["stay"] * 8]
     before = host.memory()
     for _ in range(MANY):
@@ -300,7 +300,7 @@ async def attack(attack: Attack) -> None:
         finally:
             host.reading.cancel()
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # the server, and whatever its tools have left
+                os.killpg(process.pid, signal.SIGKILL)  # the server, and processes that its tools started
             await process.wait()
 
 

@@ -1,8 +1,8 @@
-"""Kills clients that have launched servers of many nasty kinds, at random moments. Nothing of them may be left.
+"""Kill clients that have launched misbehaving servers of many kinds, at random moments. No process of them may remain.
 
-Each client is a process of its own: with ``await``, without, with several servers, or with a tap in between. It is ended by
-SIGKILL, SIGTERM, SIGINT or by closing it. Everything it started inherits a mark in the environment; within a bounded time no
-process has it.
+Each client is a separate process: asyncio or blocking, with several servers, or with a tap in between. It is ended by
+SIGKILL, SIGTERM, SIGINT or by closing it. Every process that it started inherits a mark in the environment; within a bounded
+time no process has it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from measuring import PROC, Process, marked
 
 # Clients that run at the same time.
 AT_ONCE = 3
-# Seconds in which a client is ended: after its start, so that it may be launching a server, or after it has connected.
+# Seconds until a client is ended: after its start, when it may be launching a server, or after it has connected.
 AFTER_START = 1.0
 AFTER_CONNECTING = 0.1
-# Seconds until everything has to be gone. A shutdown plan, a tap's end and a grace period take five; a busy machine takes more.
+# Seconds until every process must have exited. A shutdown plan, a tap's end and a grace period take five; a busy machine more.
 BOUND = 40.0
 ENDS = ("SIGKILL", "SIGKILL", "SIGTERM", "SIGINT", "close")
 CLIENTS = ("async", "blocking", "several", "tapped")
 
-# Answers what a client of the handshake era asks when it opens, and then does what the name of its kind says.
+# Responds to the handshake, and then behaves as the name of its kind says.
 SERVER = r"""
 import json, os, signal, sys, time
 kind = sys.argv[1]
@@ -73,7 +73,7 @@ if kind == "leaves its family":
         os._exit(0)
 stay()
 """
-# One of ours, whose tool starts a stubborn child and a stubborn grandchild.
+# A twopipes server whose tool starts a stubborn child and a stubborn grandchild.
 OURS = r"""
 import subprocess, sys
 from twopipes import Server, ServerSettings
@@ -130,7 +130,7 @@ for client in clients:
 
 
 def command_of(kind: str, random: Random) -> tuple[list[str], str | None]:
-    """Return the words of a server, sometimes behind a shell that stays, and the tool to call."""
+    """Return the command of a server, sometimes behind a shell that keeps running, and the tool to call."""
     words = [sys.executable, "-c", OURS] if kind == "ours" else [sys.executable, "-c", SERVER, kind]
     if random.random() < 0.5:
         words = ["sh", "-c", '"$0" "$@"; true', *words]
@@ -138,7 +138,7 @@ def command_of(kind: str, random: Random) -> tuple[list[str], str | None]:
 
 
 async def one_client(run: Attack, folder: Path) -> None:
-    """Start a client, end it at a random moment, and look what is left."""
+    """Start a client, end it at a random moment, and look for leftover processes."""
     random = run.random
     form, how = random.choice(CLIENTS), random.choice(ENDS)
     kinds = [random.choice(KINDS) for _ in range(3 if form == "several" else 1)]
@@ -171,8 +171,8 @@ async def one_client(run: Attack, folder: Path) -> None:
     else:
         with suppress(ProcessLookupError):
             client.send_signal(signal.Signals[how])
-    left = await what_is_left(mark, client.pid)
-    run.check(not left, what, f"nothing of it left after {BOUND:g} s", ", ".join(map(str, left)))
+    left = await leftovers_of(mark, client.pid)
+    run.check(not left, what, f"no process of it after {BOUND:g} s", ", ".join(map(str, left)))
     for process in left:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
@@ -180,20 +180,20 @@ async def one_client(run: Attack, folder: Path) -> None:
     run.counts[f"clients ended by {how}"] += 1
 
 
-async def what_is_left(mark: str, client: int) -> list[Process | str]:
-    """Wait until no process has the mark, and none watches over the client; return what is there at the bound."""
+async def leftovers_of(mark: str, client: int) -> list[Process | str]:
+    """Wait until no process has the mark and the client has no watchdog; return those that remain after the bound."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + BOUND
     while True:
         left = [*marked(mark), *watchdogs_of(client)]
-        # A zombie has no environment any more; that of the client is waited for later.
+        # A zombie has no environment any more; the client itself is reaped later.
         if not left or loop.time() > deadline:
             return left
         await asyncio.sleep(0.05)
 
 
 def watchdogs_of(client: int) -> list[Process]:
-    """The helper that ends what the client has started."""
+    """Return the helper processes that end the servers of the client."""
     title = f"# twopipes: ends what process {client} has started".encode()
     found = []
     for path in PROC.glob("[0-9]*"):
@@ -204,7 +204,7 @@ def watchdogs_of(client: int) -> list[Process]:
 
 
 async def attack(run: Attack) -> None:
-    """End some clients at a time, until the time is over."""
+    """End some clients at a time, until the time is up."""
     with tempfile.TemporaryDirectory(prefix="twopipes-") as folder:
         for _ in run.rounds():
             await asyncio.gather(*(one_client(run, Path(folder)) for _ in range(AT_ONCE)))

@@ -1,8 +1,8 @@
-"""What the attack programs share: the command line, the seed, the end, and the report.
+"""The shared part of the attack programs: the command line, the seed, the time limit, and the report.
 
 Each ``attack_*.py`` in this folder attacks one promise with random timing. ``make soak`` runs all of them, ``make kill`` runs one
-of them for minutes, and CI runs each for some seconds. A program exits with 1, and prints what it expected and what it found, if
-the promise does not hold; ``--seed`` repeats the same choices.
+of them for minutes, and CI runs each for some seconds. If the promise does not hold, a program exits with 1 and prints
+what it expected and found; ``--seed`` repeats the same choices.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Attack:
 
     Attributes:
         random: The source of every random choice.
-        counts: What was done, for the report.
-        violations: What did not hold.
+        counts: The actions, for the report.
+        violations: The checks that failed.
     """
 
     def __init__(self, seed: int, seconds: float, rounds: int | None) -> None:
@@ -35,7 +35,7 @@ class Attack:
         self._rounds = rounds
 
     def rounds(self) -> Iterator[int]:
-        """Number the rounds until the time is over, the count is reached, or too much was found."""
+        """Number the rounds until the time is up, the count is reached, or there are too many violations."""
         number = 0
         while time.monotonic() < self._ends and number != self._rounds and len(self.violations) < MAX_VIOLATIONS:
             yield number

@@ -1,4 +1,4 @@
-"""What a process holds, and who was started by it: read from ``/proc``."""
+"""The resources and the descendants of this process, read from ``/proc``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What this process holds at one moment."""
+    """The resources of this process at one moment."""
 
     descriptors: tuple[str, ...]
     threads: int
@@ -38,27 +38,27 @@ class Snapshot:
 
 
 def _descriptors() -> Iterator[str]:
-    """Return the kind of each open descriptor, without the number of a pipe."""
+    """Yield the kind of each open descriptor, without the number of a pipe."""
     for path in (PROC / "self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the one that the folder itself is read with
+        with suppress(FileNotFoundError):  # the descriptor that the folder itself is read with
             yield str(path.readlink()).partition("[")[0]
 
 
 def _trim() -> None:
-    """Has the allocator give back what is free: how much of it lies between things in use depends on the order of the calls."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not every libc has it
+    """Return free memory to the system: how much the allocator keeps depends on the order of the calls."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not every libc has malloc_trim
     if trim is not None:
         trim(0)
 
 
 def resident() -> int:
-    """The bytes that this process has in memory."""
+    """Return the resident memory of this process in bytes."""
     return int((PROC / "self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that was started here, by us or by one of ours."""
+    """A process that was started by this one or by a descendant."""
 
     pid: int
     group: int
@@ -70,7 +70,7 @@ class Process:
 
 
 def processes() -> Iterator[tuple[Process, Path]]:
-    """Everybody, and the folder where more is told."""
+    """Yield every process, with its folder in ``/proc``."""
     for path in PROC.glob("[0-9]*"):
         with suppress(OSError):
             state, parent, group = (path / "stat").read_text().rpartition(")")[2].split()[:3]
@@ -78,7 +78,7 @@ def processes() -> Iterator[tuple[Process, Path]]:
 
 
 def marked(mark: str) -> list[Process]:
-    """Everybody who inherited a variable of the environment, also those whom nobody knows as a child."""
+    """Return every process that inherited a mark in its environment, orphans included."""
     found = []
     for process, path in processes():
         with suppress(OSError):
@@ -88,5 +88,5 @@ def marked(mark: str) -> list[Process]:
 
 
 def our_children() -> list[Process]:
-    """The children of this process; a zombie has no environment any more, and is found here."""
+    """Return the children of this process, including zombies, which have no environment any more."""
     return [process for process, _ in processes() if process.parent == os.getpid()]

@@ -1,12 +1,12 @@
-"""Many servers at once, killed, cancelled and closed at random: every call has its own answer or a named error, and nothing grows.
+"""Many servers at once, killed, cancelled and closed at random: every call gets its own result or a named error, and nothing grows.
 
-``make soak`` runs it for five minutes, ``tests/processes/test_soak.py`` a small one with every ``make test``. It ends with 1,
-and says what was expected, if any of this is not so:
+``make soak`` runs it for five minutes, ``tests/processes/test_soak.py`` a small one with every ``make test``. It exits with 1,
+and prints what was expected, if any of these does not hold:
 
-* A call ends with its own answer, as cancelled if it was cancelled, or with an error that what was done to it explains.
-* What may not be done twice is not done twice.
+* A call ends with its own result, as cancelled if it was cancelled, or with an error that the soak caused.
+* An unsafe call is not done twice.
 * With all clients idle, descriptors, threads, tasks and processes are those of the warm-up; memory is close to it.
-* With all clients closed, nothing is left of them.
+* With all clients closed, no resource of them remains.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ from twopipes.errors import ClientClosed
 from twopipes.types import ClientOptions, Elicitation, EraCache
 
 SERVER = Path(__file__).with_name("soak_server.py")
-# Seconds. Nothing comes near it unless it hangs, on however busy a machine.
+# Seconds. A limit for a hang, not an assertion, also on a busy machine.
 NET = 60.0
 PATIENT = Timeouts(connect=NET, probe=NET, request=NET, total=NET)
-# Seconds. For calls that are meant to run out; their tool takes NET.
+# Seconds. For calls that are meant to time out; their tool takes NET.
 SOON = 0.03
 HURRIED = Timeouts(request=SOON, total=NET)
-# What a tool that was told to crash exits with, and nothing else does.
+# The exit code of a tool that was asked to crash, and of nothing else.
 CRASH_CODE = 66
 CALLERS = 4  # of each server at once
-ATTEMPTS = 20  # for what may meet a kill each time
+ATTEMPTS = 20  # for actions that a kill may interrupt each time
 STARTING_AT_ONCE = 4  # interpreters; the start of one keeps a core busy
 FILLER = "0123456789abcdef" * (256 * 1024 // 16)
 TOOLS = ["echo", "slow", "silent", "unsafe", "big", "ask", "spawn", "crash"]
 READ_ONLY = {"echo", "slow", "silent", "big", "list"}
-# How often each of them is called, of 1000 calls.
+# How often each tool is called, of 1000 calls.
 MIX = {"echo": 610, "slow": 120, "unsafe": 120, "ask": 80, "big": 30, "list": 20, "silent": 15, "spawn": 3, "crash": 2}
-# What else happens, of 1000 calls: one is cancelled, its server is killed, any server is, its client is closed and opened again.
+# Other actions, of 1000 calls: cancel the call, kill its server, kill any server, close its client and open it again.
 FATES = {"none": 955, "cancel": 40, "kill": 3, "kill anyone": 1, "reopen": 1}
-# Memory at the end may be this much of that of the warm-up, and these bytes more: not every tool was called by every client then.
+# Memory at the end may be this factor of the warm-up, plus these bytes: not every client had called every tool by then.
 GROWTH, SLACK = 1.25, 10 * MIB
 
 
 class Slot:
-    """One of the servers: who is its client now, and how it is opened again.
+    """One of the servers: its current client, and how it is opened again.
 
     Args:
-        soak: The whole.
-        number: Decides about the era and about who starts it again: half are modern, one in ten is reopened by us alone.
+        soak: The whole run.
+        number: Decides the era and the kind of restart: half are modern, one in ten is reopened only by the soak.
     """
 
     def __init__(self, soak: Soak, number: int) -> None:
@@ -96,14 +96,14 @@ class Slot:
             options=ClientOptions(era_cache=self.soak.era_cache),
         )
         try:
-            await client.list_tools()  # what is known to be read-only is sent again
+            await client.list_tools()  # read-only calls are sent again
         except BaseException:
             await client.close()
             raise
         return client
 
     async def open(self) -> None:
-        """Opens it. While it does, it may be killed, like everybody; then it is tried again."""
+        """Open the client. The server may be killed meanwhile, like any other; then try again."""
         soak, what = self.soak, f"opening server {self.number}"
         for _ in range(ATTEMPTS):
             async with soak.starting:
@@ -119,7 +119,7 @@ class Slot:
         soak.violation(what, f"success in one of {ATTEMPTS} attempts", "none")
 
     async def open_and_give_up(self) -> None:
-        """Opens another client, and cancels that at some moment: it must leave nothing, and what is left is found at the end."""
+        """Open another client, and cancel that at some moment; leftover resources are found at the end."""
         async with self.soak.starting:
             opening = asyncio.ensure_future(self._connect())
             await asyncio.wait([opening], timeout=self.soak.random.random() * 10 * SOON)
@@ -129,13 +129,13 @@ class Slot:
             self.soak.outcomes["opening", "cancelled"] += 1
 
     async def current(self) -> Client:
-        """The client, once it is open."""
+        """Return the client, once it is open."""
         while self.client is None:
             await self.opened.wait()
         return self.client
 
     async def close(self) -> None:
-        """Closes it; its callers learn of it."""
+        """Close the client; its callers get an error."""
         client, self.client = self.client, None
         self.opened.clear()
         if client is not None:
@@ -143,11 +143,11 @@ class Slot:
             self.soak.restarts += client.restarts
             report = client.closed
             self.soak.check(
-                report is not None and not report.left_behind, f"closing server {self.number}", "nobody left behind", repr(report)
+                report is not None and not report.left_behind, f"closing server {self.number}", "no process left", repr(report)
             )
 
     async def reopen(self, client: Client) -> None:
-        """Closes and opens it, if it is still this one."""
+        """Close this client and open another one, if it is still the current one."""
         async with self._changing:
             if self.client is client:
                 self.soak.reopened += 1
@@ -156,7 +156,7 @@ class Slot:
                 await self.open()
 
     async def settle(self) -> None:
-        """Returns when the server is there and answers."""
+        """Wait until the server runs and responds."""
         for _ in range(ATTEMPTS):
             client = await self.current()
             try:
@@ -166,11 +166,11 @@ class Slot:
             else:
                 self.soak.check(client.era == self.era, f"the era of server {self.number}", self.era, client.era)
                 return
-        self.soak.violation(f"settling server {self.number}", f"an answer to one of {ATTEMPTS} calls", "none")
+        self.soak.violation(f"settling server {self.number}", f"a response to one of {ATTEMPTS} calls", "none")
 
 
 class Soak:
-    """All servers, all calls, and what came of them."""
+    """All servers, all calls, and their outcomes."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.arguments = arguments
@@ -187,29 +187,29 @@ class Soak:
         self.slots = [Slot(self, number) for number in range(arguments.servers)]
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.violations: list[str] = []
-        self.done_once: set[str] = set()  # words of the calls that answered that their work is done
+        self.done_once: set[str] = set()  # words of the unsafe calls that returned a result
         self.calls = self.kills = self.reopened = self.restarts = 0
         self.longest = (0.0, "none")
         self.jobs: set[asyncio.Task[Any]] = set()
         self.began = time.monotonic()
-        # Closing takes its time too.
+        # Closing needs time too.
         self.deadline = self.began + 0.9 * arguments.seconds
 
     def violation(self, what: str, expected: str, found: str) -> None:
-        """Notes what is not as it should be."""
+        """Record a violation."""
         self.violations.append(f"{what}: expected {expected}, found {found}")
         if len(self.violations) <= 20:
             print(f"VIOLATION {self.violations[-1]}", flush=True)
 
-    def check(self, is_so: bool, what: str, expected: str, found: object) -> None:  # noqa: FBT001 - it reads like assert
-        """Notes it unless it is so."""
-        if not is_so:
+    def check(self, holds: bool, what: str, expected: str, found: object) -> None:  # noqa: FBT001 - it reads like assert
+        """Record a violation unless the condition holds."""
+        if not holds:
             self.violation(what, expected, str(found))
 
-    # The calls
+    # Calls
 
     async def make_calls(self, up_to: int) -> None:
-        """Calls until so many calls were made in all, or time is up."""
+        """Make calls until this many calls were made in all, or time is up."""
         callers = [
             self.keep_calling(slot, up_to, Random(f"{self.seed} {slot.number} {caller} {up_to}"))
             for slot in self.slots
@@ -217,10 +217,10 @@ class Soak:
         ]
         await asyncio.gather(*callers)
         while self.jobs:
-            await self.bounded(asyncio.gather(*self.jobs), "what was done to the servers")
+            await self.bounded(asyncio.gather(*self.jobs), "the jobs beside the calls")
 
     async def keep_calling(self, slot: Slot, up_to: int, dice: Random) -> None:
-        """One caller of one server."""
+        """Be one caller of one server."""
         while self.calls < up_to and time.monotonic() < self.deadline:
             self.calls += 1
             word = f"word-{slot.number}-{self.calls}"
@@ -236,7 +236,7 @@ class Soak:
                 case "kill anyone":
                     self.kill(self.random.choice([process.pid for process in our_children()] or [None]))
                 case "reopen":
-                    self.run_errand(slot.reopen(client))
+                    self.start_job(slot.reopen(client))
             began = time.monotonic()
             if not await self.bounded(call, f"call of {tool} with {word}"):
                 return
@@ -244,10 +244,10 @@ class Soak:
             outcome = self.judge(call, tool, word, slot, client, cancelled=fate == "cancel")
             self.outcomes[tool, outcome] += 1
             if outcome == "ServerExited" and not slot.supervised:
-                self.run_errand(slot.reopen(client))
+                self.start_job(slot.reopen(client))
 
     async def call(self, client: Client, tool: str, word: str, dice: Random) -> bool:
-        """Makes one call, and tells whether the answer is its own."""
+        """Make one call, and return whether the result is its own."""
         if tool == "list":
             return [tool.name for tool in await client.list_tools(fresh=True)] == TOOLS
         arguments: dict[str, Any] = {"word": word}
@@ -274,64 +274,64 @@ class Soak:
         return not result.is_error and result.text == expected and all(report.message == word for report in heard)
 
     def judge(self, call: asyncio.Task[bool], tool: str, word: str, slot: Slot, client: Client, *, cancelled: bool) -> str:
-        """How a call ended, in a word; notes it if nothing that was done explains it."""
+        """Return how a call ended, in a word; record a violation if the soak did not cause it."""
         what = f"call of {tool} with {word} ({client!r})"
         if call.cancelled():
-            self.check(cancelled, what, "an answer or an error", "a cancellation that nobody asked for")
+            self.check(cancelled, what, "a result or an error", "a cancellation that was not requested")
             return "cancelled"
         error = call.exception()
         match error:
             case None:
-                self.check(tool not in {"crash", "silent"}, what, "no answer: its tool gives none", "one")
-                self.check(call.result(), what, "its own answer", "another one")
+                self.check(tool not in {"crash", "silent"}, what, "no result: its tool returns none", "one")
+                self.check(call.result(), what, "its own result", "another one")
                 return "ok"
             case ServerExited():
                 self.check(_was_killed(error), what, f"SIGKILL or exit code {CRASH_CODE}", f"{error!r}: {error}")
-                # What only looks was sent again until it was enough; where nobody starts the server again, nothing is.
+                # A read-only call is sent again a limited number of times, and only if the client restarts the server.
                 self.check(error.retryable or not (slot.supervised and tool in READ_ONLY), what, "to be sent again", f"{error}")
             case ClientClosed():
-                self.check(client not in {slot.client for slot in self.slots}, what, "an answer: the client is open", repr(error))
+                self.check(client not in {slot.client for slot in self.slots}, what, "a result: the client is open", repr(error))
             case RequestTimedOut():
-                self.check(tool == "silent", what, f"an answer within {NET:g} s", repr(error))
+                self.check(tool == "silent", what, f"a result within {NET:g} s", repr(error))
             case _:
                 kind = "another named error" if isinstance(error, TwopipesError) else "an error that is not ours"
-                self.violation(what, "its answer, or an error that was caused", f"{kind}: {error!r}: {error}")
+                self.violation(what, "its result, or an error that the soak caused", f"{kind}: {error!r}: {error}")
         return type(error).__name__
 
     def kill(self, pid: int | None) -> None:
-        """Kills a server, if it is one of ours: its number may have been given to somebody else meanwhile."""
+        """Kill a server if it is one of ours: its process id may have been reused."""
         if pid in {process.pid for process in our_children() if process.state != "Z"}:
             self.kills += 1
             os.kill(pid, signal.SIGKILL)
 
-    def run_errand(self, job: Any) -> None:
-        """Has something done beside the calls."""
+    def start_job(self, job: Any) -> None:
+        """Run a job beside the calls."""
         task = asyncio.create_task(job)
         self.jobs.add(task)
         task.add_done_callback(self.jobs.discard)
 
     async def bounded(self, task: asyncio.Future[Any], what: str) -> bool:
-        """Waits for something that has to end; if it does not, the soak goes on without it."""
+        """Wait for a task that has to end; if it does not, continue without it."""
         _, pending = await asyncio.wait([task], timeout=2 * NET)
         if pending:
             self.violation(what, f"an end within {2 * NET:g} s", f"{task!r} still pending")
         return not pending
 
-    # What is measured
+    # Measurements
 
     async def snapshot(self) -> Snapshot:
-        """What is held when all servers are there and nobody calls."""
+        """Measure when all servers run and no call is open."""
         await asyncio.gather(*(slot.settle() for slot in self.slots))
         leaders = {slot.client.pid for slot in self.slots if slot.client is not None}
         found = [process for process in marked(self.mark) if process.group not in leaders]
         self.check(not found, "processes beside the servers", "none", _listed(found))
         zombies = [process for process in our_children() if process.state == "Z"]
-        self.check(not zombies, "children that nobody waited for", "none", _listed(zombies))
+        self.check(not zombies, "zombie children", "none", _listed(zombies))
         await _give_turns()
         return Snapshot.take()
 
     def compare(self, name: str, before: Snapshot, now: Snapshot, warm: int) -> None:
-        """Notes what has grown."""
+        """Record the values that have grown."""
         counted, expected = Counter(now.descriptors), Counter(before.descriptors)
         self.check(counted == expected, f"descriptors {name}", f"{dict(expected)}", dict(counted))
         self.check(now.threads <= before.threads, f"threads {name}", f"at most {before.threads}", now.threads)
@@ -340,22 +340,22 @@ class Soak:
         self.check(now.resident <= most, f"memory {name}", f"at most {most / MIB:.1f} MiB", f"{now.resident / MIB:.1f} MiB")
 
     def check_ledger(self) -> None:
-        """What may not be done twice was done once, if somebody was told so."""
+        """Check that no unsafe call was done twice, and that each one with a result was done."""
         done = Counter(self.ledger.read_text().split())
         twice = [word for word, times in done.items() if times > 1]
         self.check(not twice, "unsafe calls", "to be done once", f"twice: {twice}")
         lost = self.done_once - done.keys()
-        self.check(not lost, "unsafe calls that were answered", "to be done", f"not done: {lost}")
+        self.check(not lost, "unsafe calls that returned a result", "to be done", f"not done: {lost}")
 
-    # The whole
+    # The run
 
     async def run(self) -> None:
-        """All of it, from the first start to the last end."""
+        """Run everything, from the first start to the last end."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self.violation("the event loop", "nothing to report", str(context)))
         await _give_turns()
         empty = Snapshot.take()
-        talking = asyncio.create_task(self.talk())
+        progress_task = asyncio.create_task(self.print_progress())
         await asyncio.gather(*(slot.open() for slot in self.slots))
         await self.make_calls(self.arguments.calls // 10)
         warm = await self.snapshot()
@@ -365,7 +365,7 @@ class Soak:
         late = await self.snapshot()
         print(f"the last call: {late}", flush=True)
         self.compare("after the last call", warm, late, warm.resident)
-        talking.cancel()
+        progress_task.cancel()
         await asyncio.gather(*(slot.close() for slot in self.slots))
         await _give_turns()
         end = Snapshot.take()
@@ -374,28 +374,28 @@ class Soak:
         self.check(not marked(self.mark), "processes after the end", "none", _listed(marked(self.mark)))
         self.check(not our_children(), "children after the end", "none", _listed(our_children()))
         self.check_ledger()
-        # On a quiet machine of two cores there is time for all of them. A busy one is not a fault of what is tested, up to a point.
+        # A quiet machine with two cores has time for all calls. A busy machine may make half of them without a failure.
         wanted = self.arguments.calls
         self.check(self.calls >= wanted // 2, "calls", f"{wanted}, or half of them on a busy machine", self.calls)
         if self.calls < wanted:
             print(f"NOT ALL CALLS WERE MADE: {self.calls} of {wanted}, and then time was up. Is this machine busy?")
         self.report(calling)
 
-    async def talk(self) -> None:
-        """Says how it goes, now and then."""
+    async def print_progress(self) -> None:
+        """Print the progress at intervals."""
         while True:
             await asyncio.sleep(10)
             print(self.progress(), flush=True)
 
     def progress(self) -> str:
-        """How it goes."""
+        """Return the progress as a line of text."""
         return (
             f"{time.monotonic() - self.began:5.0f} s  {self.calls} calls, {self.kills} kills, {self.reopened} reopened, "
             f"{resident() / MIB:.1f} MiB, {len(self.violations)} violations"
         )
 
     def report(self, seconds: float) -> None:
-        """Says what came of it."""
+        """Print the result."""
         print(f"{self.calls} calls in {seconds:.1f} s with {len(self.slots)} servers (seed {self.seed})")
         print(f"{self.kills} kills, {self.restarts} restarts, {self.reopened} clients closed and opened again")
         print(f"the longest call: {self.longest[0]:.1f} s, {self.longest[1]}")
@@ -417,19 +417,19 @@ def _listed(found: list[Process]) -> str:
 
 
 async def _give_turns() -> None:
-    """Tasks that were told to end have their turns."""
+    """Let cancelled tasks finish."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 def main() -> int:
-    """Runs it, and returns the exit code."""
+    """Run the soak, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--servers", type=int, default=50)
     parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=300.0, help="for everything; the calls have nine tenths of it")
+    parser.add_argument("--seconds", type=float, default=300.0, help="for everything; the calls get nine tenths of it")
     parser.add_argument("--harm", type=int, default=1, help="how many times as many kills, crashes and closed clients as usual")
-    parser.add_argument("--seed", type=int, default=None, help="of the dice; what the machine does with it differs each time")
+    parser.add_argument("--seed", type=int, default=None, help="of the random choices; the timing still differs each time")
     arguments = parser.parse_args()
     if arguments.seed is None:
         arguments.seed = Random().randrange(1_000_000)
@@ -452,7 +452,7 @@ async def _soak(arguments: argparse.Namespace, folder: Path) -> Soak:
         async with asyncio.timeout(arguments.seconds + 3 * NET):
             await soak.run()
     except TimeoutError:
-        soak.violation("the whole", "to end long ago", f"{asyncio.all_tasks()}")
+        soak.violation("the whole", "to have ended", f"{asyncio.all_tasks()}")
     return soak
 
 
