@@ -36,7 +36,7 @@ DEAF = """
     print("ready", flush=True)
     signal.pause()
 """
-# Exits on EOF, and leaves behind a grandchild that holds all three pipes and ignores SIGTERM.
+# Exits on EOF, but its grandchild holds all three pipes and ignores SIGTERM.
 FORKS_A_GRANDCHILD = """
     import os, signal, sys
     if os.fork() == 0:
@@ -88,7 +88,7 @@ def command(text: str, *arguments: str, **options) -> ServerCommand:
 
 @asynccontextmanager
 async def started(given: ServerCommand | str, **options):
-    """Yield a child, and make sure that it is gone afterwards."""
+    """Yield a child, and make sure that it has exited afterwards."""
     child = await Child.start(command(given) if isinstance(given, str) else given, **options)
     try:
         yield child
@@ -98,7 +98,7 @@ async def started(given: ServerCommand | str, **options):
 
 
 async def line_of(child: Child) -> str:
-    """Return the next line, or what arrived of it before EOF."""
+    """Return the next line, or the part of it that arrived before EOF."""
     found = b""
     while not found.endswith(b"\n") and (chunk := await child.channel.read()):
         found += chunk
@@ -106,7 +106,7 @@ async def line_of(child: Child) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
@@ -156,7 +156,7 @@ def end_group(number: int) -> None:
 
 
 def end(pid: int) -> None:
-    """Make sure that nothing of the test is left afterwards."""
+    """Kill a process of the test if it still runs."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

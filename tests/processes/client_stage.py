@@ -1,4 +1,4 @@
-"""Where the real client meets real servers: launches them, reads their notes, and sees to it that nothing stays."""
+"""Launch real servers with the real client, read their notes, and check that no process remains."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport,
 from twopipes.settings import RestartPolicy, Timeouts
 from twopipes.types import ClientOptions
 
-# Seconds. A net under everything; nothing comes near it unless it hangs.
+# Seconds. A limit for a hang, not an assertion.
 NET = 60.0
-# Nothing of it runs out, however busy the machine is.
+# These never expire, even on a busy machine.
 PATIENT = Timeouts(connect=NET, probe=NET, request=NET, total=NET, shutdown=NET)
-# Seconds for what is meant to run out.
+# Seconds for timeouts that are meant to expire.
 SOON = 0.05
 NO_RESTART = RestartPolicy(when="never")
 AT_ONCE = RestartPolicy(first_delay=0.0)
-# For those who heed neither the end of their input nor SIGTERM.
+# For servers that ignore EOF and SIGTERM.
 IMPATIENT = ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(SOON), Signal(SIGKILL)))
-# For those who heed SIGTERM.
+# For servers that exit on SIGTERM.
 FIRM = ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(NET), Signal(SIGKILL)))
 
 
 def staged(test):
-    """Runs an async test; when it is over, no task of it and no thread may be left, and nothing may have been reported."""
+    """Run an async test; afterwards no task or thread may remain, and asyncio may have reported nothing."""
 
     @functools.wraps(test)
     def run(stage, **given):
@@ -52,8 +52,8 @@ class Stage:
     """One folder, one program at a time in it, and the notes of all its processes.
 
     Attributes:
-        folder: Where everything lies.
-        memory: What the clients learn about eras.
+        folder: The folder of all files.
+        memory: The era cache of the clients.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,18 +69,18 @@ class Stage:
         return path
 
     def command(self, program: str, *, wrapper=None, **options) -> ServerCommand:
-        """The command of a program; ``wrapper`` makes other words of its words."""
+        """Return the command of a program; ``wrapper`` may change its words."""
         argv = [sys.executable, "-S", str(self.write(program))]
         name, _, value = self._mark.partition("=")
         env = {name: value, **options.pop("env", {})}
         return ServerCommand(argv if wrapper is None else wrapper(argv), env=env, **options)
 
     def connect(self, program: str | ServerCommand, **options):
-        """``connect()`` to it, with all the patience in the world unless the test says otherwise."""
+        """``connect()`` to a program, with long timeouts unless the test sets others."""
         options = {"timeouts": PATIENT, "options": ClientOptions(era_cache=self.memory), "restart": NO_RESTART, **options}
         return connect(self.command(program) if isinstance(program, str) else program, **options)
 
-    # What the servers noted
+    # The notes of the servers
 
     @property
     def lives(self) -> list[list[dict]]:
@@ -104,7 +104,7 @@ class Stage:
 
     @property
     def pids(self) -> list[int]:
-        """The ids of all processes that noted it."""
+        """The ids of all processes that wrote a note."""
         return [note.get("started", note.get("grandchild")) for note in self._notes() if "received" not in note]
 
     def _notes(self) -> list[dict]:
@@ -157,7 +157,7 @@ class Stage:
                     found.append(int(path.parent.name))
         return found
 
-    def check_that_nobody_is_left(self) -> None:
+    def check_that_no_process_remains(self) -> None:
         if self._gate is not None:
             os.close(self._gate)
         left = self.left()
@@ -168,7 +168,7 @@ class Stage:
 
 
 def steps_of(report: ShutdownReport | None) -> list[str]:
-    """What was done to end a server, in order, and without the last wait: it is left out where the end comes faster."""
+    """Return the steps that ended a server, in order, without the last wait, which a fast exit skips."""
     assert report is not None
     assert not report.left_behind
     steps = ["wait" if isinstance(taken.step, Wait) else str(taken.step) for taken in report.steps]

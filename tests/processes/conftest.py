@@ -1,4 +1,4 @@
-"""Real servers in real processes. Every one of them is gone, and waited for, when its test ends."""
+"""Real servers in real processes. All of them have exited and been reaped when a test ends."""
 
 import socket
 import subprocess
@@ -23,10 +23,10 @@ def open_descriptors():
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left_behind():
+def _no_leftovers():
     before = children_of_this_process(), open_descriptors()
     yield
-    # What others left before may go meanwhile; nothing may have come.
+    # Processes of earlier tests may exit meanwhile, but there may be no new ones.
     assert children_of_this_process() <= before[0]
     assert open_descriptors() <= before[1]
 
@@ -38,7 +38,7 @@ def environment(tmp_path):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a program into the folder of the test, and returns its path."""
+    """Write a program to the folder of the test, and return its path."""
 
     def write(text, name="server.py"):
         path = tmp_path / name
@@ -49,8 +49,8 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def launch(tmp_path, environment, _nothing_is_left_behind):
-    """Starts a server: the path of a Python file, or a whole command."""
+def launch(tmp_path, environment, _no_leftovers):
+    """Start a server: the path of a Python file, or a whole command."""
     started = []
 
     def launch(target, *arguments, env=(), wire="pipe", **options):
@@ -66,8 +66,8 @@ def launch(tmp_path, environment, _nothing_is_left_behind):
 
 
 @pytest.fixture
-def connect(_nothing_is_left_behind):
-    """Connects to a server that listens: its address as the server says it."""
+def connect(_no_leftovers):
+    """Connect to a listening server: its address as the server prints it."""
     peers = []
 
     def connect(address):
@@ -91,8 +91,8 @@ def connect(_nothing_is_left_behind):
 
 
 @pytest.fixture
-def run(tmp_path, environment, _nothing_is_left_behind):
-    """Runs a program to its end."""
+def run(tmp_path, environment, _no_leftovers):
+    """Run a program to its end."""
 
     def run(target, *arguments, env=(), **options):
         command = target if isinstance(target, list) else python(target, *arguments)
@@ -104,7 +104,7 @@ def run(tmp_path, environment, _nothing_is_left_behind):
 
 @pytest.fixture
 def listening(launch):
-    """Starts a server that listens, and returns it with its address, once it does."""
+    """Start a server that listens, wait until it does, and return it with its address."""
 
     def listening(target, *arguments, **options):
         child = launch(target, *arguments, **options)
@@ -115,8 +115,8 @@ def listening(launch):
 
 
 @pytest.fixture
-def stage(tmp_path, _nothing_is_left_behind):
-    """Where misbehaving servers are launched by the real client; nothing of them, nor of the client, stays."""
+def stage(tmp_path, _no_leftovers):
+    """Launch misbehaving servers with the real client, and check that no process remains."""
     stage = Stage(tmp_path)
     yield stage
-    stage.check_that_nobody_is_left()
+    stage.check_that_no_process_remains()

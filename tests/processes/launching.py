@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NET = 60
 # Bytes per read. Some lines are very long.
 BUFFER = 1024 * 1024
-# As a host starts it: the server must not inherit how this test's own interpreter was started.
+# As a host starts it: the server must not inherit the options of this test's own interpreter.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TWOPIPES"))}
 
 INITIALIZE = {
@@ -120,7 +120,7 @@ class Wire:
 
     def hear(self) -> dict:
         line = self.out.next()
-        assert line is not None, "the server said nothing more"
+        assert line is not None, "the server sent nothing more"
         return json.loads(line)
 
     def hear_answer(self, id_: Any) -> dict:
@@ -144,7 +144,7 @@ class Child(Wire):
     """A running server and both ends of its wire.
 
     Args:
-        command: What to start.
+        command: The command to start.
         wire: What the host connects: ``pipe`` or ``socket``, as Node does.
     """
 

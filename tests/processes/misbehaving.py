@@ -1,9 +1,9 @@
-"""Servers that misbehave, each in one way. They are plain programs: what they share is SPEAK, which knows the good manners.
+"""Servers that misbehave, each in one way. They are plain programs that share SPEAK, which behaves correctly.
 
-Each of them notes in a file when it starts and what it hears, so that a test counts events and no seconds.
+Each of them writes its start and the messages it receives to a file, so that a test counts events and not seconds.
 """
 
-# The module that all of them import. A program says `serve(tool=function)`; a function gets the whole request and may do anything.
+# The module that all of them import. A program calls `serve(tool=function)`; a function gets the whole request.
 SPEAK = '''
 import json, os, signal, sys
 
@@ -102,18 +102,18 @@ def serve(era="modern", unsafe=(), **tools):
         handle(message, era, tools, unsafe)
 '''
 
-# How they end
+# Shutdown
 
 POLITE = """
     from speak import *
     serve()
 """
-# A session, as most servers of today.
+# A session, as in most servers today.
 LEGACY = """
     from speak import *
     serve("legacy")
 """
-# Neither the end of its input nor SIGTERM makes it leave.
+# Ignores EOF and SIGTERM.
 STUBBORN = """
     from speak import *
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -121,14 +121,14 @@ STUBBORN = """
     while True:
         signal.pause()
 """
-# The end of its input does not make it leave.
+# Ignores EOF.
 IGNORES_EOF = """
     from speak import *
     serve()
     while True:
         signal.pause()
 """
-# Leaves at the end of its input, and leaves somebody behind who holds its pipes and ignores SIGTERM.
+# Exits on EOF, but its child holds its pipes and ignores SIGTERM.
 FORKS_A_GRANDCHILD = """
     from speak import *
     if os.fork() == 0:
@@ -138,7 +138,7 @@ FORKS_A_GRANDCHILD = """
             signal.pause()
     serve()
 """
-# Reads nothing once it is open, so that its input fills up and the end of it is never seen.
+# Reads nothing after the opening, so that its input fills up and it never sees EOF.
 NEVER_READS = """
     from speak import *
     handle(hear(), "modern", {}, ())
@@ -146,7 +146,7 @@ NEVER_READS = """
         signal.pause()
 """
 
-# How they begin
+# Opening
 
 EXITS_AT_ONCE = """
     from speak import *
@@ -160,13 +160,13 @@ NEEDS_A_VARIABLE = """
         sys.exit(1)
     serve()
 """
-# Hears everything, answers nothing.
+# Reads everything, responds to nothing.
 SILENT = """
     from speak import *
     while hear() is not None:
         pass
 """
-# Does not answer what it does not know; a session works.
+# Does not respond to unknown methods; a session works.
 SILENT_LEGACY = """
     from speak import *
     while (message := hear()) is not None:
@@ -178,13 +178,13 @@ FAILS_AT_START = """
     from speak import *
     raise RuntimeError("no database")
 """
-# Reads what it is sent and exits, whatever it is.
+# Exits after it has read anything.
 DIES_OF_ANYTHING = """
     from speak import *
     hear()
     raise RuntimeError("no database")
 """
-# Whatever comes before initialize kills it.
+# Exits on any message before initialize.
 DIES_ON_PROBE = """
     from speak import *
     message = hear()
@@ -194,7 +194,7 @@ DIES_ON_PROBE = """
     handle(message, "legacy", {}, ())
     serve("legacy")
 """
-# Answers the probe too late, and then the handshake.
+# Responds to the probe too late, and then to the handshake.
 SLOW_START = """
     from speak import *
     wait_at_the_gate()
@@ -211,14 +211,14 @@ UNKNOWN_VERSION = """
             refuse(message)
 """
 
-# What they say
+# Output
 
 PRINTS_A_BANNER = """
     from speak import *
     print("Welcome to the finest server of all!", flush=True)
     serve()
 """
-# Prints before, between and behind its messages, also numbers and lists, which are JSON all the same.
+# Prints before, between and after its messages, also numbers and lists, which are valid JSON.
 NOISY = """
     from speak import *
     def noisy(message):
@@ -235,7 +235,7 @@ FLOODS_STDERR = """
         answer(message)
     serve(flood=flood)
 """
-# Sends notifications without end, beside its work. Each piece is short enough to be written at once.
+# Sends endless notifications while it works. Each piece is short enough to be written at once.
 FLOODS_STDOUT = """
     from speak import *
     import threading
@@ -246,7 +246,7 @@ FLOODS_STDOUT = """
     threading.Thread(target=flood, daemon=True).start()
     serve()
 """
-# One line that is not UTF-8, and then, to whom it asks for that, an answer that is not.
+# One line that is not UTF-8, and then, if asked for, a response that is not.
 INVALID_UTF8 = """
     from speak import *
     def beside(message):
@@ -256,7 +256,7 @@ INVALID_UTF8 = """
         write(words(message, "XX").replace(b"XX", b"\\xff"))
     serve(beside=beside, inside=inside)
 """
-# The answer in two pieces. The second one follows when the next request has come.
+# The response in two pieces. The second one follows when the next request has arrived.
 WRITES_HALF_A_LINE = """
     from speak import *
     def half(message):
@@ -279,7 +279,7 @@ HUGE_LINE = """
     from speak import *
     serve(huge=lambda message: answer(message, "x" * message["params"]["arguments"]["size"]))
 """
-# A request, where a server sends none (FR-09).
+# A request, which a server must not send here (FR-09).
 ASKS_ON_THE_MODERN_WIRE = """
     from speak import *
     def ask(message):
@@ -288,12 +288,12 @@ ASKS_ON_THE_MODERN_WIRE = """
         answer(message)
     serve(ask=ask)
 """
-# Takes a call, and that was it.
+# Reads a call and never responds.
 NEVER_ANSWERS = """
     from speak import *
     serve(never=lambda message: None)
 """
-# Answers the first call when the second has come.
+# Responds to the first call when the second has arrived.
 ANSWERS_LATE = """
     from speak import *
     def late(message):
@@ -327,7 +327,7 @@ BACKWARDS = """
         answer(message, "first")
     serve(first=first)
 """
-# Any number of steps, and never an end.
+# Reports progress endlessly.
 PROGRESS_FOR_EVER = """
     from speak import *
     import threading
@@ -343,9 +343,9 @@ PROGRESS_FOR_EVER = """
     done.set()
 """
 
-# How they die
+# Unexpected exits
 
-# With a code and last words, whatever the call is for: `look` changes nothing, `pay` may not be done twice.
+# Exits with a code and a line on stderr in every call: `look` is read-only, `pay` must not be done twice.
 CRASHES_MID_CALL = """
     from speak import *
     def crash(message):
@@ -353,7 +353,7 @@ CRASHES_MID_CALL = """
         os._exit(7)
     serve(unsafe=["pay"], look=crash, pay=crash)
 """
-# The same, but only the first process of them.
+# The same, but only in the first process.
 CRASHES_ONCE = """
     from speak import *
     def crash(message):
@@ -364,13 +364,13 @@ CRASHES_ONCE = """
     serve(unsafe=["pay"], look=crash, pay=crash)
 """
 CRASHES_ONCE_IN_A_SESSION = CRASHES_ONCE.replace("serve(", 'serve("legacy", ')
-# The fresh process begins only when the gate is opened.
+# The new process starts only when the gate is opened.
 CRASHES_AND_WAITS = CRASHES_ONCE.replace("    def crash", "    if LIFE > 1:\n        wait_at_the_gate()\n    def crash")
-# The first process crashes on request; the others do not even begin.
+# The first process crashes on request; the others exit at their start.
 NEVER_COMES_BACK = CRASHES_ONCE.replace(
     "    def crash", "    if LIFE > 1:\n        complain('no disk')\n        sys.exit(9)\n    def crash"
 )
-# Every process answers the probe and is gone with the next breath.
+# Every process responds to the probe and exits right after it.
 DIES_AFTER_OPENING = """
     from speak import *
     if LIFE == 1:
@@ -378,7 +378,7 @@ DIES_AFTER_OPENING = """
     write(result_of(hear(), supportedVersions=["2026-07-28"], capabilities=CAPABILITIES))
     os._exit(5)
 """
-# Asks who is there, and the first process dies of the answer.
+# Asks a question, and the first process dies from the answer.
 ASKS_AND_CRASHES_ONCE = """
     from speak import *
     def ask(message):
@@ -405,12 +405,12 @@ ANSWERS_THEN_DIES = """
         os._exit(0)
     serve(last=last)
 """
-# Ends its output, and nothing else.
+# Closes its output and keeps running.
 CLOSES_STDOUT = """
     from speak import *
     serve(look=lambda message: os.close(1))
 """
-# Dies, and somebody whom it left behind holds its output open.
+# Exits, but its child holds its output open.
 HOLDS_STDOUT = """
     from speak import *
     def crash(message):

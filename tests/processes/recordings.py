@@ -1,4 +1,4 @@
-"""Recordings made for a test: our client talks to a real server, and what they say is written down."""
+"""Recordings made for a test: our client uses a real server, and their messages are recorded."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ EVERYTHING = [sys.executable, str(EXAMPLES / "everything.py")]
 
 async def _person(question) -> dict[str, Any]:
     known = {"name": "Ada", "age": 36, "favourite": "blue", "others": ["red"]}
-    # A multiple choice is a question for each option where forms have none.
+    # In revisions whose forms have no multiple choice, each option is a question.
     return {name: known.get(name, True) for name in question.params.requested_schema["properties"]}
 
 
 async def converse(client) -> dict[str, Any]:
-    """A conversation with examples/everything.py in which nearly everything happens; returns what came of it."""
+    """Use nearly every feature of examples/everything.py, and return the results."""
     legacy = client.revision < "2026-07-28"
     asks = client.revision >= "2025-06-18"
     got: dict[str, Any] = {}
 
     async def note(name, coroutine):
         try:
-            got[name] = told(await coroutine)
+            got[name] = plain(await coroutine)
         except McpError as error:
             got[name] = (type(error).__name__, str(error))
 
@@ -70,7 +70,7 @@ async def converse(client) -> dict[str, Any]:
     await note("complete", client.complete("topic", "topic-1", prompt="dialogue"))
     await _converse_about_changes(client, note, got)
     together = await asyncio.gather(*(client.call_tool("add", {"a": number}) for number in range(5)))
-    got["together"] = [told(result) for result in together]
+    got["together"] = [plain(result) for result in together]
     return got
 
 
@@ -92,8 +92,8 @@ async def _converse_about_changes(client, note, got) -> None:
     await asyncio.wait([blocked])
 
 
-def told(result: Any) -> Any:
-    """What a result says, without what every result of an era has."""
+def plain(result: Any) -> Any:
+    """Return a result without the members that every result of an era has."""
     if isinstance(result, CallResult):
         return result.is_error, result.content, result.structured
     if isinstance(result, Result):
@@ -102,15 +102,15 @@ def told(result: Any) -> Any:
 
 
 async def record(path: Path, command: list[str], revision: str, *, talk=converse) -> dict[str, Any]:
-    """Has our client talk to a server in a revision, and records it; returns what the talk returned."""
-    # All of our environment, because in that the server keeps its key away from the user's own.
+    """Record a conversation of our client with a server in a revision, and return its results."""
+    # Our whole environment, because it keeps the server's key away from the user's own.
     target = ServerCommand(command, environment="inherit")
     async with connect(target, trace=path, **options(revision)) as client:
         return await talk(client)
 
 
 def options(revision: str) -> dict[str, Any]:
-    """How the client is made, here and against a mock."""
+    """Return the options of the client, here and for a mock."""
     return {
         "revision": revision,
         "on_elicit": _person,
@@ -121,7 +121,7 @@ def options(revision: str) -> dict[str, Any]:
 
 
 def trace_of(path: Path, *said: tuple[str, Any], redacted: tuple[str, ...] = (), connections: int = 1) -> Path:
-    """Writes a recording by hand: pairs of a side and a message, or of ``=`` and the side that came to its end."""
+    """Write a recording by hand: pairs of a side and a message, or of ``=`` and the side that ended."""
     entries: list[Header | Line | Event] = [Header(version=1, recorder="test", redacted=redacted)]
     for number, (side, message) in enumerate(said):
         connection = number * connections // len(said)
@@ -135,7 +135,7 @@ def trace_of(path: Path, *said: tuple[str, Any], redacted: tuple[str, ...] = (),
 
 
 def handshake(revision: str = "2025-11-25", **capabilities: Any) -> list[tuple[str, Any]]:
-    """How a recording of a session begins."""
+    """Return the first messages of a recorded session."""
     params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}
     result = {"protocolVersion": revision, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
     return [

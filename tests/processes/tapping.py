@@ -1,4 +1,4 @@
-"""What the tests of ``twopipes tap`` share: awkward bytes, minimal servers, and access to a trace."""
+"""The shared part of the tests of ``twopipes tap``: awkward bytes, minimal servers, and access to a trace."""
 
 import threading
 
@@ -40,11 +40,11 @@ def names_of(path):
     return [event.name for event in events_of(path)]
 
 
-def wait_until(is_so):
+def wait_until(holds):
     """Wait for a condition that has no event."""
     pause = threading.Event()
     for _ in range(NET * 100):
-        if is_so():
+        if holds():
             return
         pause.wait(0.01)
     raise AssertionError("it never came to be so")

@@ -1,4 +1,4 @@
-"""A person at a terminal, for tests: reads what appears, types, presses Ctrl-C."""
+"""A user at a terminal, for tests: reads the output, types, presses Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from processes.launching import NET
 
-# Makes the terminal its own, as a shell would have it, so that Ctrl-C is a signal; then becomes the program.
+# Takes the terminal as its controlling one, as a shell does, so that Ctrl-C sends a signal; then becomes the program.
 _AT_A_TERMINAL = """
 import fcntl, os, sys, termios
 os.setsid()
@@ -24,7 +24,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 class Person:
-    """Sits in front of a program.
+    """The user of a program.
 
     Args:
         command: The program.
@@ -48,7 +48,7 @@ class Person:
             os.close(theirs)
 
     def sees(self, text: str) -> str:
-        """Waits until a text appears behind what was seen before, and returns what came up to its end."""
+        """Wait until a text appears after the text seen before, and return the output up to its end."""
         deadline = time.monotonic() + NET
         while (found := self.seen.find(text, self._read)) < 0:
             if not self._look(deadline - time.monotonic()):
@@ -61,7 +61,7 @@ class Person:
             os.write(self._terminal, f"{line}\n".encode())
 
     def answers(self, *lines: str) -> None:
-        """Types each line when it is asked for."""
+        """Type each line when its prompt appears."""
         for line in lines:
             self.sees("  > ")
             self.types(line)
@@ -81,13 +81,13 @@ class Person:
             raise AssertionError(f"nothing more appeared; this did: {self.seen!r}")
         try:
             data = os.read(self._terminal, 65536)
-        except OSError:  # nobody has the other side any more
+        except OSError:  # the other side is closed
             return False
         self.seen += self._text.decode(data)
         return bool(data)
 
     def dispose(self) -> None:
-        """Whatever happened, nothing of it stays."""
+        """Kill the program if it still runs, and close the terminal."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

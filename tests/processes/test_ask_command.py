@@ -71,7 +71,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
+def ask(tmp_path, environment, monkeypatch, capfd, _no_leftovers):
     """Run a command in this process, which is faster than starting one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", environment["XDG_STATE_HOME"])
@@ -86,7 +86,7 @@ def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
 
 
 @pytest.fixture
-def person(tmp_path, environment, _nothing_is_left_behind):
+def person(tmp_path, environment, _no_leftovers):
     """A user at a terminal."""
     people = []
 

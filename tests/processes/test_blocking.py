@@ -1,4 +1,4 @@
-"""The client without await and real servers: Ctrl-C, exits, forks, threads. Nothing is ever left behind."""
+"""The client without await and real servers: Ctrl-C, exits, forks, threads. No process or thread remains."""
 
 import asyncio
 import os
@@ -87,7 +87,7 @@ def client(server):
 
 
 def is_gone(pid):
-    """Whether a process that is not our child ends, as the kernel reports it."""
+    """Return whether a process that is not our child ends, as the kernel reports it."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -153,7 +153,7 @@ def test_it_works_inside_a_running_loop(server):
         assert asyncio.run(notebook()) == "3"
 
 
-def test_a_start_that_fails_leaves_nothing():
+def test_a_failed_start_leaves_no_process():
     with no_thread_left():
         with pytest.raises(StartFailed):
             connect("no-such-program-anywhere")
@@ -291,7 +291,7 @@ def test_an_uncaught_ctrl_c_ends_the_host_and_its_server(host):
         "sys.exit(0)",
     ],
 )
-def test_an_exit_without_close_takes_the_server_along_without_a_word(host, ending):
+def test_an_exit_without_close_ends_the_server_quietly(host, ending):
     child, pid = host(f"client = started()\n{ending}\n")
     assert child.wait() == 0
     assert child.err.rest() == []
@@ -315,7 +315,7 @@ def test_an_exit_does_not_wait_for_callbacks(host):
     assert is_gone(pid)
 
 
-def test_a_host_that_is_killed_takes_along_a_server_that_does_not_look_at_its_input(host, write):
+def test_a_server_that_ignores_its_input_ends_with_a_killed_host(host, write):
     deaf = write(
         """
         import json, signal, sys

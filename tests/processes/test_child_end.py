@@ -1,4 +1,4 @@
-"""The shutdown of a child, and that nothing of it is left, however its owner ends (SD-01)."""
+"""The shutdown of a child: no process of it remains, however its owner ends (SD-01)."""
 
 import asyncio
 import gc
@@ -43,7 +43,7 @@ def steps_of(report):
     return [taken.step for taken in report.steps]
 
 
-def test_a_polite_child_leaves_at_the_end_of_its_input():
+def test_a_polite_child_exits_on_eof():
     async def body():
         async with started(SILENT) as child:
             report = await child.shut_down(LONG)
@@ -90,7 +90,7 @@ def test_the_plan_of_the_command_is_the_one_that_is_used():
     run(body())
 
 
-def test_a_grandchild_that_outlives_its_wrapper_goes_too():
+def test_a_grandchild_that_outlives_its_wrapper_is_ended_too():
     async def body():
         async with started(FORKS_A_GRANDCHILD) as child:
             grandchild = int(await line_of(child))
@@ -106,7 +106,7 @@ def test_a_grandchild_that_outlives_its_wrapper_goes_too():
     run(body())
 
 
-def test_what_a_dead_wrapper_left_is_ended_when_the_shutdown_comes_later():
+def test_processes_of_a_dead_wrapper_are_ended_by_a_later_shutdown():
     async def body():
         async with started(FORKS_A_GRANDCHILD) as child:
             grandchild = int(await line_of(child))
@@ -121,7 +121,7 @@ def test_what_a_dead_wrapper_left_is_ended_when_the_shutdown_comes_later():
     run(body())
 
 
-def test_a_shell_around_the_server_goes_with_it():
+def test_a_shell_around_the_server_is_ended_with_it():
     async def body():
         given = ServerCommand(["sh", "-c", '"$0" -c "$1" & echo $!; wait', sys.executable, textwrap.dedent(STUBBORN)])
         async with started(given) as child:
@@ -143,7 +143,7 @@ def test_a_child_that_waits_for_a_reader_still_sees_the_end_of_its_input():
     run(body())
 
 
-def test_what_is_still_buffered_is_sent_before_the_end():
+def test_buffered_data_is_sent_before_eof():
     async def body():
         text = "import sys; data = sys.stdin.read(); print(len(data), file=sys.stderr)"
         async with started(text) as child:
@@ -156,7 +156,7 @@ def test_what_is_still_buffered_is_sent_before_the_end():
     run(body())
 
 
-def test_a_child_that_reads_nothing_cannot_hold_up_its_end():
+def test_a_child_that_reads_nothing_cannot_delay_its_shutdown():
     async def body():
         async with started(STUBBORN) as child:
             assert await line_of(child) == "ready"
@@ -195,7 +195,7 @@ def test_the_report_is_the_same_for_everyone_who_asks():
     run(body())
 
 
-def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
+def test_a_plan_without_a_kill_reports_the_processes_that_still_run(monkeypatch):
     monkeypatch.setattr("twopipes._process.shutdown.run_plan.__kwdefaults__", {"settle": 0.05})
 
     async def body():
@@ -213,9 +213,9 @@ def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
     run(body())
 
 
-# The group, when its leader is gone
+# The group after its leader has exited
 
-# Leaves a zombie in the group. Its parent has left the group, keeps running, holds the pipes and reaps no child.
+# Creates a zombie in the group. Its parent has changed to another group, keeps running, holds the pipes and reaps no child.
 LEAVES_A_ZOMBIE = """
     import os, signal, time
     if os.fork() == 0:
@@ -248,8 +248,8 @@ def test_a_zombie_does_not_count_as_a_survivor():
     run(body())
 
 
-def test_orphans_that_come_to_us_are_waited_for(run, write):
-    """As it is in a container, where we are process 1."""
+def test_orphans_that_become_our_children_are_reaped(run, write):
+    """As in a container, where we are process 1."""
     program = write(
         """
         import asyncio, ctypes, os, pathlib, sys
@@ -273,7 +273,7 @@ def test_orphans_that_come_to_us_are_waited_for(run, write):
     assert run(program, textwrap.dedent(FORKS_A_GRANDCHILD)).stdout.decode() == "SIGKILL False ['']\n"
 
 
-def test_nothing_is_sent_to_the_number_of_a_group_that_is_gone(monkeypatch):
+def test_no_signal_is_sent_to_the_number_of_a_group_that_has_ended(monkeypatch):
     async def body():
         async with started(POLITE) as child:
             await child.shut_down(LONG)
@@ -326,7 +326,7 @@ def test_a_cancelled_shutdown_kills_and_is_still_cancelled():
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 5])
-def test_a_loop_that_ends_in_the_middle_of_a_shutdown_leaves_nothing(turns):
+def test_a_loop_that_ends_during_a_shutdown_leaves_no_process(turns):
     """Also before the shutdown has taken its first step."""
 
     async def body():
@@ -367,7 +367,7 @@ def test_kill_now_after_the_loop_frees_everything():
     assert children[0].exit == ExitStatus(signal=signal.SIGKILL)
 
 
-def test_kill_now_from_another_thread_leaves_the_rest_to_the_loop():
+def test_kill_now_from_another_thread_lets_the_loop_do_the_rest():
     async def body():
         async with started(STUBBORN) as child:
             thread = threading.Thread(target=child.kill_now)

@@ -31,7 +31,7 @@ from twopipes._process.exit_status import ExitStatus
 from twopipes.errors import StartFailed
 
 
-def test_what_is_written_comes_back():
+def test_lines_are_written_and_read():
     async def body():
         async with started(POLITE) as child:
             assert child.running
@@ -47,7 +47,7 @@ def test_what_is_written_comes_back():
     run(body())
 
 
-def test_a_child_leads_a_session_of_its_own():
+def test_a_child_leads_its_own_session():
     async def body():
         async with started("import os; print(os.getpid(), os.getpgid(0), os.getsid(0))") as child:
             assert await line_of(child) == f"{child.pid} {child.pid} {child.pid}"
@@ -83,7 +83,7 @@ def test_the_environment_and_the_folder_are_as_given(tmp_path, monkeypatch, die_
     run(body())
 
 
-def test_an_explicit_environment_is_all_there_is():
+def test_an_explicit_environment_is_used_alone():
     async def body():
         given = ServerCommand(["/usr/bin/env"], environment="explicit", env={"ONE": "1"})
         async with started(given) as child:
@@ -129,7 +129,7 @@ def failed_start(given: ServerCommand) -> StartFailed:
     return failures[0]
 
 
-def test_a_missing_executable_says_where_it_was_searched(tmp_path):
+def test_the_error_for_a_missing_executable_lists_the_searched_folders(tmp_path):
     error = failed_start(ServerCommand(["no-such-server"], env={"PATH": f"{tmp_path}:/usr/bin"}))
     assert error.reason == "not found"
     assert error.path == [str(tmp_path), "/usr/bin"]
@@ -321,7 +321,7 @@ def test_a_child_is_started_in_a_loop_of_another_thread():
     assert failures == []
 
 
-def test_many_children_at_once_leave_nothing():
+def test_many_children_at_once_release_everything():
     async def one():
         async with started(POLITE) as child:
             child.channel.write(b"hello\n")

@@ -116,7 +116,7 @@ def test_a_fork_of_the_owner_does_not_end_its_children():
         assert process.stdout.readline() == b"0 True\n"
 
 
-def test_a_thread_that_ends_does_not_take_its_child_along_but_the_death_of_the_owner_does():
+def test_a_child_outlives_its_thread_but_not_its_owner():
     in_a_thread = """
     async def keep():
         thread = threading.Thread(target=asyncio.run, args=(main(),))
@@ -203,8 +203,8 @@ def test_a_fork_of_the_owner_that_lives_on_does_not_save_the_group():
             end(fork)
 
 
-def test_what_left_the_group_on_purpose_outlives_a_killed_owner():
-    leaves = """
+def test_a_process_in_another_group_outlives_a_killed_owner():
+    changes_group = """
         import os, signal
         if os.fork() == 0:
             os.setsid()
@@ -212,7 +212,7 @@ def test_what_left_the_group_on_purpose_outlives_a_killed_owner():
         signal.pause()
     """
     prints = "print(said.decode(), flush=True); sys.stdin.read()"
-    with owner(prints, leaves) as (process, child):
+    with owner(prints, changes_group) as (process, child):
         daemon = int(process.stdout.readline())
         try:
             process.kill()

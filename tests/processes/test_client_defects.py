@@ -227,7 +227,7 @@ async def test_a_call_in_another_thread_is_cancelled_like_any_other(stage):
 
 
 @staged
-async def test_closing_twice_and_at_once_is_closing(stage):
+async def test_closing_twice_at_once_closes_once(stage):
     client = await stage.connect(they.POLITE)
     await asyncio.gather(*(client.close() for _ in range(5)))
     await client.close()
@@ -236,7 +236,7 @@ async def test_closing_twice_and_at_once_is_closing(stage):
 
 
 @staged
-async def test_an_error_in_the_block_comes_out_as_it_is(stage):
+async def test_an_error_in_the_block_is_raised_unchanged(stage):
     """Neither an exception group nor a cancelled scope replaces it."""
     with pytest.raises(ZeroDivisionError):
         async with stage.connect(they.POLITE):
@@ -247,7 +247,7 @@ async def test_an_error_in_the_block_comes_out_as_it_is(stage):
 
 
 @staged
-async def test_a_cancelled_call_is_taken_back_by_its_id_and_the_client_goes_on(stage):
+async def test_a_cancelled_call_is_cancelled_by_its_id_and_the_client_continues(stage):
     """CA-01."""
     async with stage.connect(they.ANSWERS_LATE) as client:
         call = asyncio.ensure_future(client.call_tool("late"))
@@ -264,7 +264,7 @@ async def test_a_cancelled_call_is_taken_back_by_its_id_and_the_client_goes_on(s
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
 @staged
-async def test_an_opening_that_is_cancelled_leaves_nothing(stage, turns):
+async def test_a_cancelled_opening_leaves_no_process(stage, turns):
     """After any number of iterations of the loop."""
     opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
     for _ in range(turns):
@@ -276,7 +276,7 @@ async def test_an_opening_that_is_cancelled_leaves_nothing(stage, turns):
 
 
 @staged
-async def test_an_opening_that_is_cancelled_while_the_server_is_silent_leaves_nothing(stage):
+async def test_an_opening_cancelled_while_the_server_is_silent_leaves_no_process(stage):
     opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
     await stage.until(lambda: stage.received)
     opening.cancel()
@@ -298,7 +298,7 @@ class SlowMemory(EraCache):
 
 
 @staged
-async def test_an_opening_that_is_cancelled_while_the_record_is_written_leaves_nothing(stage):
+async def test_an_opening_cancelled_while_the_record_is_written_leaves_no_process(stage):
     memory = SlowMemory(stage.folder / "verdicts.json")
     opening = asyncio.ensure_future(_opened(stage.connect(they.POLITE, options=ClientOptions(era_cache=memory))))
     await asyncio.to_thread(memory.called.wait, NET)
@@ -310,7 +310,7 @@ async def test_an_opening_that_is_cancelled_while_the_record_is_written_leaves_n
 
 
 @staged
-async def test_a_timeout_around_the_opening_leaves_nothing(stage):
+async def test_a_timeout_around_the_opening_leaves_no_process(stage):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(SOON):
             await stage.connect(they.STUBBORN.replace("serve()", ""), shutdown=IMPATIENT)
@@ -318,7 +318,7 @@ async def test_a_timeout_around_the_opening_leaves_nothing(stage):
 
 
 @staged
-async def test_a_closing_that_is_cancelled_goes_on(stage):
+async def test_a_cancelled_close_continues(stage):
     client = await stage.connect(they.STUBBORN, shutdown=IMPATIENT)
     closing = asyncio.ensure_future(client.close())
     await asyncio.sleep(0)
@@ -346,7 +346,7 @@ async def test_open_calls_end_when_the_client_is_closed(stage):
     [they.POLITE, they.IGNORES_EOF, they.STUBBORN, they.FORKS_A_GRANDCHILD],
     ids=["polite", "ignores eof", "stubborn", "grandchild"],
 )
-def test_a_loop_that_ends_without_a_close_leaves_nothing(stage, program):
+def test_a_loop_that_ends_without_a_close_leaves_no_process(stage, program):
     async def forgetful():
         client = await stage.connect(program, shutdown=IMPATIENT)
         await client.list_tools()
@@ -356,7 +356,7 @@ def test_a_loop_that_ends_without_a_close_leaves_nothing(stage, program):
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
-def test_a_loop_that_ends_during_a_close_leaves_nothing(stage, turns):
+def test_a_loop_that_ends_during_a_close_leaves_no_process(stage, turns):
     async def hasty():
         client = await stage.connect(they.STUBBORN, shutdown=IMPATIENT)
         closing = asyncio.ensure_future(client.close())
@@ -382,7 +382,7 @@ def test_a_loop_that_ends_finishes_a_close_in_progress(stage):
     assert stage.left() == []
 
 
-def test_a_loop_that_ends_during_an_opening_leaves_nothing(stage):
+def test_a_loop_that_ends_during_an_opening_leaves_no_process(stage):
     async def hasty():
         opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
         await stage.until(lambda: stage.received)

@@ -1,4 +1,4 @@
-"""How a client handles servers that misbehave, without leaving anything behind."""
+"""How a client handles servers that misbehave, and ends all their processes."""
 
 import asyncio
 import shlex
@@ -23,7 +23,7 @@ HASTY = Timeouts(request=SOON, total=NET)
 
 
 @staged
-async def test_a_polite_one_is_ended_by_the_end_of_its_input(stage):
+async def test_a_polite_server_exits_on_eof(stage):
     async with stage.connect(they.POLITE) as client:
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
     assert client.closed.ended_by == "eof"
@@ -32,7 +32,7 @@ async def test_a_polite_one_is_ended_by_the_end_of_its_input(stage):
 
 
 @staged
-async def test_a_stubborn_one_is_killed_after_every_step_of_the_plan(stage):
+async def test_a_stubborn_server_is_killed_after_every_step_of_the_plan(stage):
     """SD-01."""
     async with stage.connect(they.STUBBORN, shutdown=IMPATIENT) as client:
         assert (await client.call_tool("life")).text == "life 1"
@@ -41,7 +41,7 @@ async def test_a_stubborn_one_is_killed_after_every_step_of_the_plan(stage):
 
 
 @staged
-async def test_one_that_ignores_the_end_of_its_input_is_asked_by_a_signal(stage):
+async def test_a_server_that_ignores_eof_gets_a_signal(stage):
     async with stage.connect(they.IGNORES_EOF, shutdown=FIRM) as client:
         await client.list_tools()
     assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
@@ -49,7 +49,7 @@ async def test_one_that_ignores_the_end_of_its_input_is_asked_by_a_signal(stage)
 
 
 @staged
-async def test_a_grandchild_goes_too(stage):
+async def test_a_grandchild_is_ended_too(stage):
     async with stage.connect(they.FORKS_A_GRANDCHILD, shutdown=IMPATIENT) as client:
         await client.list_tools()
         await stage.until(lambda: len(stage.pids) == 2)
@@ -59,7 +59,7 @@ async def test_a_grandchild_goes_too(stage):
 
 
 @staged
-async def test_a_server_behind_a_shell_goes_too(stage):
+async def test_a_server_behind_a_shell_is_ended_too(stage):
     wrapped = stage.command(they.STUBBORN, wrapper=lambda argv: ["/bin/sh", "-c", f"{shlex.join(argv)}; true"])
     async with stage.connect(wrapped, shutdown=IMPATIENT) as client:
         assert (await client.call_tool("life")).text == "life 1"
@@ -70,7 +70,7 @@ async def test_a_server_behind_a_shell_goes_too(stage):
 
 
 @staged
-async def test_one_that_never_reads_costs_one_timeout_and_two_steps(stage):
+async def test_a_server_that_never_reads_costs_one_timeout_and_two_steps(stage):
     async with stage.connect(they.NEVER_READS, shutdown=FIRM) as client:
         with pytest.raises(RequestTimedOut) as caught:
             await client.call_tool("echo", {"text": "x" * 4_000_000}, timeouts=HASTY)
@@ -114,7 +114,7 @@ async def test_a_silent_server_uses_up_the_connect_timeout_and_is_named(stage):
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report what a child has read")
 @pytest.mark.parametrize("known", [None, "modern", "legacy"])
 @staged
-async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_traceback_is_shown_once(stage, known):
+async def test_a_server_that_fails_before_it_reads_is_launched_once_and_its_traceback_is_shown_once(stage, known):
     """DE-06: the probe was not the cause of its exit, nor was the handshake, whatever the cache says."""
     command = stage.command(they.FAILS_AT_START)
     if known is not None:
@@ -127,7 +127,7 @@ async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_
 
 
 @staged
-async def test_one_that_dies_of_whatever_it_reads_is_launched_again_for_the_handshake(stage):
+async def test_a_server_that_exits_on_any_message_is_launched_again_for_the_handshake(stage):
     """DE-06: only another attempt shows whether the probe was the cause."""
     with pytest.raises(ServerExited, match="no database"):
         await stage.connect(they.DIES_OF_ANYTHING)
@@ -135,7 +135,7 @@ async def test_one_that_dies_of_whatever_it_reads_is_launched_again_for_the_hand
 
 
 @staged
-async def test_one_that_dies_of_the_probe_gets_a_second_process_and_the_third_is_not_probed(stage):
+async def test_a_server_that_exits_on_the_probe_gets_a_second_process_and_the_third_is_not_probed(stage):
     """DE-06, DE-07."""
     for _ in range(2):
         async with stage.connect(they.DIES_ON_PROBE) as client:
@@ -162,7 +162,7 @@ async def test_a_late_response_to_the_probe_is_dropped(stage):
 
 
 @staged
-async def test_a_modern_one_that_is_slow_today_is_not_taken_for_a_legacy_one(stage):
+async def test_a_slow_modern_server_is_not_taken_for_a_legacy_one(stage):
     """DE-07: the cached era is used, and only the connect timeout applies."""
     async with stage.connect(they.POLITE):
         pass
@@ -227,13 +227,13 @@ async def test_a_file_that_may_not_be_executed_is_named(stage):
 
 
 @staged
-async def test_a_folder_that_is_not_there_is_named(stage):
+async def test_a_missing_folder_is_named(stage):
     with pytest.raises(StartFailed, match="nowhere") as caught:
         await stage.connect(they.POLITE, cwd=stage.folder / "nowhere")
     assert caught.value.reason == "no such folder"
 
 
-# Their output
+# Output
 
 
 @staged
@@ -259,7 +259,7 @@ async def test_noise_between_messages_is_counted_and_harms_nothing(stage):
 
 
 @staged
-async def test_noise_without_end_is_kept_bounded(stage):
+async def test_endless_noise_is_kept_bounded(stage):
     program = they.NOISY.replace('done!\\n"', 'done!\\n" * 20_000')
     assert program != they.NOISY
     async with stage.connect(program) as client:
@@ -294,7 +294,7 @@ async def test_half_a_line_waits_for_its_other_half(stage):
 
 
 @staged
-async def test_an_answer_that_comes_too_late_is_dropped(stage):
+async def test_a_late_response_is_dropped(stage):
     """CA-06, TO-02."""
     async with stage.connect(they.ANSWERS_LATE) as client:
         with pytest.raises(RequestTimedOut) as caught:
@@ -305,7 +305,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(stage):
 
 
 @staged
-async def test_the_first_of_two_answers_counts(stage):
+async def test_the_first_of_two_responses_counts(stage):
     async with stage.connect(they.ANSWERS_TWICE) as client:
         assert (await client.call_tool("twice")).text == "first"
         assert (await client.call_tool("twice")).text == "first"
@@ -321,7 +321,7 @@ async def test_responses_with_unknown_ids_are_dropped(stage):
 
 
 @staged
-async def test_answers_find_their_callers_in_any_order(stage):
+async def test_responses_reach_their_callers_in_any_order(stage):
     """FR-14."""
     async with stage.connect(they.BACKWARDS) as client:
         first = asyncio.ensure_future(client.call_tool("first"))
@@ -331,7 +331,7 @@ async def test_answers_find_their_callers_in_any_order(stage):
 
 
 @staged
-async def test_a_request_on_the_stateless_wire_is_reported_and_stays_unanswered(stage):
+async def test_a_request_on_the_stateless_wire_is_reported_and_gets_no_response(stage):
     """FR-10."""
     async with stage.connect(they.ASKS_ON_THE_MODERN_WIRE, on_sample=lambda question: "never asked") as client:
         assert (await client.call_tool("ask")).text == "life 1"
@@ -342,7 +342,7 @@ async def test_a_request_on_the_stateless_wire_is_reported_and_stays_unanswered(
 
 
 @staged
-async def test_progress_without_end_ends_at_the_hard_limit(stage):
+async def test_endless_progress_ends_at_the_hard_limit(stage):
     """TO-03."""
     steps = []
     async with stage.connect(they.PROGRESS_FOR_EVER) as client:
@@ -366,7 +366,7 @@ async def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_read(stage
 
 
 @staged
-async def test_a_crash_in_a_call_is_reported_with_everything_that_is_known(stage):
+async def test_a_crash_in_a_call_is_reported_with_all_details(stage):
     async with stage.connect(they.CRASHES_MID_CALL) as client:
         pid = client.pid
         with pytest.raises(ServerExited) as caught:
@@ -402,13 +402,13 @@ async def test_a_signal_is_reported_by_its_name(stage):
 
 
 @staged
-async def test_an_answer_before_the_death_is_not_lost(stage):
+async def test_a_response_before_a_crash_is_not_lost(stage):
     async with stage.connect(they.ANSWERS_THEN_DIES) as client:
         assert (await client.call_tool("last")).text.startswith("my last words")
 
 
 @staged
-async def test_a_death_in_the_middle_of_a_line_is_a_death(stage):
+async def test_an_exit_in_the_middle_of_a_line_is_reported_as_an_exit(stage):
     async with stage.connect(they.DIES_IN_A_LINE) as client:
         with pytest.raises(ServerExited) as caught:
             await client.call_tool("half")
@@ -416,7 +416,7 @@ async def test_a_death_in_the_middle_of_a_line_is_a_death(stage):
 
 
 @staged
-async def test_one_that_closes_its_output_is_ended(stage):
+async def test_a_server_that_closes_its_output_is_ended(stage):
     """SD-03."""
     async with stage.connect(they.CLOSES_STDOUT) as client:
         with pytest.raises(ServerExited, match="closed its output") as caught:

@@ -1,6 +1,6 @@
-"""What a real child receives from a client: every line, the end of its input, signals (FR-07, FR-08, SD-01, SD-06, DE-06).
+"""The input of a real child from a client: every line, EOF, and signals (FR-07, FR-08, SD-01, SD-06, DE-06).
 
-The child writes each line to a file before it answers, so what was recorded is complete whatever happens next.
+The child writes each line to a file before it responds, so the file is complete whatever happens next.
 """
 
 import json
@@ -103,7 +103,7 @@ async def test_a_megabyte_on_stderr_is_not_a_failure_and_blocks_nothing(recorded
 
 
 @scene
-async def test_credentials_travel_by_the_environment(recorded):
+async def test_credentials_are_passed_in_the_environment(recorded):
     """FR-16: nothing about them on the wire."""
     async with recorded.connect(env={"TOKEN": "s3cret"}) as client:
         assert (await client.call_tool("x")).text == "s3cret"
@@ -112,7 +112,7 @@ async def test_credentials_travel_by_the_environment(recorded):
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @scene
-async def test_the_end_of_the_input_is_enough_for_most(recorded, era):
+async def test_a_polite_child_gets_eof_and_no_signal(recorded, era):
     """SD-01: no message, no signal."""
     async with recorded.connect(*(["legacy"] if era == "legacy" else [])) as client:
         await client.call_tool("x")
@@ -129,7 +129,7 @@ async def test_the_end_of_the_input_is_enough_for_most(recorded, era):
     ids=["deaf", "stubborn"],
 )
 @scene
-async def test_who_does_not_heed_it_is_asked_by_a_signal_and_then_not_asked(recorded, kind, plan, ended_by, steps):
+async def test_a_child_that_ignores_eof_gets_sigterm_and_then_sigkill(recorded, kind, plan, ended_by, steps):
     """SD-01: in this order."""
     async with recorded.connect(kind, shutdown=plan) as client:
         await client.call_tool("x")
@@ -140,7 +140,7 @@ async def test_who_does_not_heed_it_is_asked_by_a_signal_and_then_not_asked(reco
 
 
 @scene
-async def test_a_child_that_dies_of_the_probe_is_followed_by_one_that_is_not_probed(recorded):
+async def test_a_child_that_exits_on_the_probe_is_replaced_by_one_without_a_probe(recorded):
     """DE-06."""
     async with recorded.connect("legacy", "dies") as client:
         assert client.era == "legacy"

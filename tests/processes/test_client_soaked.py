@@ -1,4 +1,4 @@
-"""Failures that the soak test has found, reduced: each happened once in thousands of calls."""
+"""Failures that the soak test found, reduced to small tests: each happened once in thousands of calls."""
 
 from processes.client_stage import AT_ONCE, staged
 
@@ -28,7 +28,7 @@ DIES_TWICE = """
 
 
 @staged
-async def test_a_call_whose_answer_was_cut_off_by_the_death_of_the_server_is_sent_again(stage):
+async def test_a_call_with_a_partial_response_before_a_crash_is_sent_again(stage):
     """SD-03, SD-05."""
     async with stage.connect(DIES_WHILE_IT_ANSWERS, restart=AT_ONCE) as client:
         await client.list_tools()
@@ -37,7 +37,7 @@ async def test_a_call_whose_answer_was_cut_off_by_the_death_of_the_server_is_sen
 
 
 @staged
-async def test_a_modern_server_that_dies_once_while_it_is_started_again_is_still_a_modern_one(stage):
+async def test_a_modern_server_that_crashes_during_a_restart_is_still_modern(stage):
     """DE-06, DE-07: it has survived the probe before, so it exited for another reason."""
     async with stage.connect(DIES_TWICE, restart=AT_ONCE) as client:
         await client.list_tools()

@@ -30,7 +30,7 @@ def calls(stage):
 
 
 @staged
-async def test_a_call_that_changes_nothing_is_sent_again_to_the_fresh_process(stage):
+async def test_a_read_only_call_is_sent_again_to_the_new_process(stage):
     """SD-05."""
     why = []
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE, on_restart=why.append) as client:
@@ -48,7 +48,7 @@ async def test_a_call_that_changes_nothing_is_sent_again_to_the_fresh_process(st
 
 
 @staged
-async def test_a_call_that_may_not_be_done_twice_fails_and_the_next_one_works(stage):
+async def test_a_call_that_must_not_be_repeated_fails_and_the_next_one_works(stage):
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
         await client.list_tools()
         with pytest.raises(ServerExited) as caught:
@@ -115,7 +115,7 @@ async def test_a_hundred_calls_survive_one_crash(stage):
 
 
 @staged
-async def test_what_was_cached_is_dropped_with_the_process(stage):
+async def test_the_cache_is_dropped_with_the_process(stage):
     program = they.CRASHES_ONCE.replace("serve(", "STATE['ttl'] = 3_600_000\n    serve(")
     async with stage.connect(program, restart=AT_ONCE) as client:
         await client.list_tools()
@@ -192,7 +192,7 @@ async def test_closing_during_a_restart_starts_nothing_and_ends_every_caller(sta
 
 
 @staged
-async def test_closing_during_the_opening_of_a_fresh_process_leaves_nothing(stage):
+async def test_closing_during_the_opening_of_a_new_process_leaves_no_process(stage):
     stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE, shutdown=FIRM) as client:
         await client.list_tools()
@@ -250,7 +250,7 @@ async def test_a_lost_call_gets_the_decision_of_the_breaker_with_its_own_id(stag
 
 
 @staged
-async def test_a_server_that_dies_with_every_opening_is_given_up(stage):
+async def test_a_server_that_exits_at_every_opening_is_given_up(stage):
     policy = RestartPolicy(first_delay=0.0, max_restarts=3, max_delay=SOON)
     async with stage.connect(they.DIES_AFTER_OPENING, restart=policy) as client:
         await client.list_tools()

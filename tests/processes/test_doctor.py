@@ -1,4 +1,4 @@
-"""The doctor in front of broken servers. What is compared is the diagnosis, not its words."""
+"""The doctor examines broken servers. The tests compare the diagnosis, not its words."""
 
 import asyncio
 import json

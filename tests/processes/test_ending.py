@@ -110,7 +110,7 @@ def sleeper(write, launch):
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
 @pytest.mark.parametrize("era", ["nothing said", "legacy", "modern"])
-def test_an_idle_server_ends_with_its_input(era, wire, launch):
+def test_an_idle_server_exits_on_eof(era, wire, launch):
     """SD-02: idle, it exits at once with status 0."""
     child = launch(EXAMPLES / "hello.py", wire=wire)
     if era == "legacy":
@@ -122,8 +122,8 @@ def test_an_idle_server_ends_with_its_input(era, wire, launch):
 
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
-def test_a_call_under_way_is_answered_after_the_end_of_input(wire, sleeper):
-    """SD-02, SD-07: mid-call, the answer comes first."""
+def test_a_running_call_gets_a_response_after_eof(wire, sleeper):
+    """SD-02, SD-07: during a call, the response comes first."""
     child = sleeper(wire=wire)
     child.initialize()
     child.say(call(1, "wait"))
@@ -151,7 +151,7 @@ def test_an_unanswerable_question_does_not_hold_the_process(launch):
 
 @pytest.mark.parametrize("tool", STUBBORN)
 def test_a_tool_that_never_returns_does_not_hold_the_process(tool, sleeper):
-    """SD-02, defect 8 of the peers: the process ends though the tool does not."""
+    """SD-02, defect 8 of the peers: the process exits although the tool does not return."""
     child = sleeper(SHORT)
     child.initialize()
     child.say(call(1, tool))
@@ -167,7 +167,7 @@ def test_a_blocked_event_loop_does_not_hold_the_process(tool, sleeper):
     child.initialize()
     child.say(call(1, tool))
     child.err.until("begun")
-    # The child of a tool is ended before the server is, so the tool may come back in time to be answered.
+    # The child of a tool is ended before the server, so the tool may return in time for a response.
     assert [line["id"] for line in child.finish()] in ([], [1])
 
 
@@ -179,7 +179,7 @@ LAST = [INITIALIZE, INITIALIZED, *(call(number, "add", a=number, b=1) for number
 
 @pytest.mark.parametrize("last_newline", [True, False])
 @pytest.mark.parametrize("run_by", ["python", "twopipes run"])
-def test_a_pipe_gets_every_answer(run_by, last_newline, run):
+def test_a_pipe_gets_every_response(run_by, last_newline, run):
     """SD-07, defect 3 of the peers: `printf '...' | python server.py`."""
     target = (
         python(EXAMPLES / "everything.py") if run_by == "python" else python("-m", "twopipes", "run", EXAMPLES / "everything.py")
@@ -193,8 +193,8 @@ def test_a_pipe_gets_every_answer(run_by, last_newline, run):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_shell_pipe_gets_every_answer(run):
-    """SD-07: with a real shell, and an `initialize` that leaves out `capabilities`."""
+def test_a_shell_pipe_gets_every_response(run):
+    """SD-07: with a real shell, and an `initialize` without `capabilities`."""
     line = (
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05",'
         '"clientInfo":{"name":"client","version":"1.0"}}}'
@@ -205,7 +205,7 @@ def test_a_shell_pipe_gets_every_answer(run):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_files_get_every_answer(run, tmp_path):
+def test_files_get_every_response(run, tmp_path):
     """SD-07: `python server.py < in.jsonl > out.jsonl`."""
     (tmp_path / "in.jsonl").write_bytes(lines(*LAST))
     with (tmp_path / "in.jsonl").open("rb") as given, (tmp_path / "out.jsonl").open("wb") as taken:
@@ -215,8 +215,8 @@ def test_files_get_every_answer(run, tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_an_answer_larger_than_the_pipe_is_sent_to_its_end(launch):
-    """SD-07: a reader that comes late still gets it whole."""
+def test_a_response_larger_than_the_pipe_is_sent_completely(launch):
+    """SD-07: a late reader still gets all of it."""
     child = launch(EXAMPLES / "everything.py")
     child.initialize()
     text = "x" * 3_000_000
@@ -269,7 +269,7 @@ def test_a_signal_ends_subscriptions_properly_into_a_file(run, write, tmp_path):
 
         server.run()
     """
-    # The input does not end: the other side of the pipe is held open here.
+    # There is no EOF: the other side of the pipe stays open here.
     reading, writing = os.pipe()
     os.write(writing, lines(modern(1, "subscriptions/listen", notifications={"toolsListChanged": True})))
     os.write(writing, lines(modern(2, "tools/call", name="end", arguments={})))
@@ -288,7 +288,7 @@ def test_a_signal_ends_subscriptions_properly_into_a_file(run, write, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_call_under_way_is_finished_after_a_signal(number, sleeper):
+def test_a_running_call_is_finished_after_a_signal(number, sleeper):
     child = sleeper("drain_on_signal=30")
     child.initialize()
     child.say(call(1, "wait"))
@@ -299,7 +299,7 @@ def test_a_call_under_way_is_finished_after_a_signal(number, sleeper):
 
 
 def test_a_signal_after_eof_cancels_calls_and_still_cleans_up(write, launch):
-    """A host closes the input, waits, and sends SIGTERM: what is left is cancelled, and the lifespan ends as it should."""
+    """A host closes the input, waits, and sends SIGTERM: running calls are cancelled, and the lifespan ends normally."""
     program = """
         import asyncio, sys
         from contextlib import asynccontextmanager
@@ -350,7 +350,7 @@ def test_a_signal_ends_a_server_whose_tool_never_returns(tool, number, sleeper):
 
 @pytest.mark.parametrize("tool", ["sleep_in_a_thread", "sleep_in_the_loop", "refuse_to_be_cancelled"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_same_signal_again_is_the_end(number, tool, sleeper):
+def test_the_same_signal_again_exits_at_once(number, tool, sleeper):
     child = sleeper("drain=1000, drain_on_signal=1000")
     child.initialize()
     child.say(call(1, tool))
@@ -389,8 +389,8 @@ TIDYING = """
 )
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("wire", ["stdio", "unix"])
-def test_another_signal_after_the_first_leaves_the_lifespan_its_time(wire, first, tidy, write, launch):
-    """A host that sends SIGINT, SIGTERM and SIGKILL one after the other, as Claude Code does, means one end."""
+def test_a_different_signal_does_not_cut_the_lifespan_short(wire, first, tidy, write, launch):
+    """A host that sends SIGINT, SIGTERM and SIGKILL one after the other, as Claude Code does, means one shutdown."""
     program = write(TIDYING.format(tidy=tidy, options={} if wire == "stdio" else {"unix": "s.sock"}))
     go_on = program.parent / "go"
     os.mkfifo(go_on)
@@ -417,12 +417,12 @@ def wait_until_seen(pid, number):
         os.sched_yield()
 
 
-# The reader is gone
+# A closed output
 
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
 def test_a_broken_output_ends_the_server_quietly(wire, write, environment, tmp_path):
-    """SD-07: the reader is gone; no stack trace anywhere, and an end although the input is still open."""
+    """SD-07: without a reader the server exits without a traceback, although the input is still open."""
     program = """
         import os, sys
         from twopipes import Server
@@ -430,7 +430,7 @@ def test_a_broken_output_ends_the_server_quietly(wire, write, environment, tmp_p
 
         @server.tool
         def shout(path: str) -> str:
-            open(path).read()  # opened for writing once there is no reader any more
+            open(path).read()  # opened for writing when the reader has closed
             return "anybody?" * 100_000
 
         server.run()
@@ -486,7 +486,7 @@ def test_a_server_may_outlive_its_launcher_if_configured(write, launch):
 
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
-def test_what_comes_after_run_still_happens(wire, write, launch):
+def test_code_after_run_is_executed(wire, write, launch):
     program = """
         import sys
         from twopipes import Server
@@ -518,7 +518,7 @@ def test_a_server_may_run_in_a_thread_that_gets_no_signals(write, launch):
     assert child.complaints() == ""
 
 
-def test_run_inside_a_loop_says_what_to_use_instead(write, run):
+def test_run_inside_a_loop_names_the_alternative(write, run):
     program = """
         import asyncio
         from twopipes import Server

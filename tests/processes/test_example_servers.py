@@ -21,15 +21,15 @@ def test_hello(launch):
 
 
 def test_hello_is_short():
-    """Five lines of code, all told."""
+    """Five lines of code in all."""
     text = (EXAMPLES / "hello.py").read_text(encoding="utf-8")
     assert text.startswith("# The smallest server")
     assert len([line for line in text.splitlines() if line and not line.startswith("#")]) == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_hello_serves_once_by_twopipes_run_and_ends_by_a_signal(number, launch):
-    """The file runs its server while it is imported; nobody runs it a second time when that is over."""
+def test_hello_serves_once_with_twopipes_run_and_ends_on_a_signal(number, launch):
+    """The file runs its server while it is imported; `twopipes run` does not run it a second time."""
     child = launch("-m", "twopipes", "run", EXAMPLES / "hello.py")
     child.initialize()
     assert text_of(child.ask(call(1, "greet", name="Ada"))) == "Hello, Ada!"
@@ -43,7 +43,7 @@ UNWANTED = {"pydantic", "attrs", "http", "urllib.request", "email", "httpx", "st
 
 @pytest.mark.parametrize("run_by", ["python", "twopipes run"])
 def test_hello_imports_nothing_that_it_does_not_use(run_by, run, write):
-    """A cold start is a product feature: a served call, and neither pydantic nor anything of HTTP."""
+    """A fast start is a feature: a served call loads neither pydantic nor any HTTP module."""
     spy = write(
         """
         import atexit, runpy, sys
@@ -100,7 +100,7 @@ def test_files_serves_a_folder(run_by, launch, folder):
 
 
 def test_files_serves_nothing_outside_of_its_folder(launch, folder):
-    """RS-08: whatever the way out is called."""
+    """RS-08: with any name for the path."""
     child = launch(EXAMPLES / "files.py", folder)
     child.initialize()
     root = folder.as_uri()
@@ -125,13 +125,13 @@ def test_files_serves_nothing_outside_of_its_folder(launch, folder):
         answer = child.ask(request(uri, "resources/read", uri=uri))
         assert "error" in answer, uri
         assert "secret" not in json.dumps(answer.get("result", ""))
-    # A folder stands for the files in it, but not for what a link in it points at.
+    # A folder includes its files, but not the targets of its links.
     for way in ("", "deep", "deep/"):
         assert "secret" not in json.dumps(child.ask(request(way, "resources/read", uri=f"{root}/{way}")))
     child.finish()
 
 
-def test_files_finds_only_what_lies_in_its_folder(launch, folder):
+def test_files_finds_only_files_of_its_folder(launch, folder):
     child = launch(EXAMPLES / "files.py", folder)
     child.initialize()
     found = child.ask(call(1, "find", name="secret"))["result"]["structuredContent"]
@@ -140,8 +140,8 @@ def test_files_finds_only_what_lies_in_its_folder(launch, folder):
 
 
 @pytest.mark.parametrize("name", ["ask", "files", "everything"])
-def test_examples_say_what_they_are(name):
-    """Each begins with a sentence about it, and may be imported without serving."""
+def test_examples_begin_with_a_description(name):
+    """Each begins with a docstring, and may be imported without serving."""
     done = subprocess.run(
         [sys.executable, "-c", f"import {name}; print({name}.__doc__)"], cwd=EXAMPLES, capture_output=True, text=True, check=True
     )

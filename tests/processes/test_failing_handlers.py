@@ -1,4 +1,4 @@
-"""A real server whose handlers raise what is not an Exception, and one that cannot read any more."""
+"""A real server whose handlers raise a BaseException, and one that can no longer read."""
 
 import json
 
@@ -54,8 +54,8 @@ def answers_of(done):
 
 @pytest.mark.parametrize("kind", ["custom", "generator"])
 @pytest.mark.parametrize("tool", ["instant", "waiting", "threaded"])
-def test_a_tool_that_raises_a_base_exception_with_the_first_message_is_answered(tool, kind, write, run):
-    """JR-16, TL-05: all of it is there before the server has started, in one piece."""
+def test_a_base_exception_in_the_first_call_gets_a_response(tool, kind, write, run):
+    """JR-16, TL-05: all input arrives in one piece before the server has started."""
     said = lines(INITIALIZE, INITIALIZED, call(1, tool, kind=kind), call(2, tool, kind=kind), call(3, "fine"))
     done = run(write(RAISING), input=said)
     answers = answers_of(done)
@@ -69,14 +69,14 @@ def test_a_tool_that_raises_a_base_exception_with_the_first_message_is_answered(
 
 
 @pytest.mark.parametrize("tool", ["instant", "waiting", "threaded"])
-def test_a_keyboard_interrupt_of_a_tool_is_answered_and_ends_the_process(tool, write, run):
+def test_a_keyboard_interrupt_in_a_tool_gets_a_response_and_ends_the_process(tool, write, run):
     done = run(write(RAISING), input=lines(INITIALIZE, INITIALIZED, call(1, tool, kind="interrupt")))
     assert answers_of(done)[1]["error"]["message"] == "the handler was interrupted"
     assert done.returncode in (130, -2)
     assert done.stderr.decode().rstrip().endswith("KeyboardInterrupt: odd")
 
 
-def test_an_exit_in_a_subtask_of_a_tool_ends_the_process_and_the_call_is_answered(write, launch):
+def test_an_exit_in_a_subtask_of_a_tool_gets_a_response_and_ends_the_process(write, launch):
     """asyncio itself lets a SystemExit of a task end the loop."""
     child = launch(write(RAISING))
     child.initialize()

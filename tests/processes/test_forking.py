@@ -1,4 +1,4 @@
-"""Tools that fork: there is one server on a wire, whatever the copy in the child does (FR-04)."""
+"""Tools that fork: only one server writes to a wire, whatever the copy in the child does (FR-04)."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from processes.launching import INITIALIZE, INITIALIZED, PING, call, lines, text_of
 
-# Each tool forks, waits for its child and returns how it has ended; or leaves that to what it uses.
+# Each tool forks, waits for its child and returns how it ended; or a library does that for it.
 FORKING = """
     import asyncio, multiprocessing, os, signal, subprocess, sys, time
     from concurrent.futures import ProcessPoolExecutor
@@ -159,7 +159,7 @@ def program(write):
 
 
 def assert_it_still_serves(wire):
-    """Reads, threads that wake the loop, and writes."""
+    """Check reading, threads that wake the loop, and writing."""
     for number in range(3):
         assert text_of(wire.ask(call(f"fine {number}", "fine"))) == "fine"
         assert text_of(wire.ask(call(f"thread {number}", "fine_in_a_thread"))) == "fine"
@@ -168,7 +168,7 @@ def assert_it_still_serves(wire):
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
 @pytest.mark.parametrize("tool", ["fork", "fork_later", "fork_in_a_thread"])
-def test_the_child_of_a_fork_ends_as_its_tool_says_and_stays_off_the_wire(tool, wire, program, launch):
+def test_a_forked_child_ends_as_its_tool_says_and_never_writes_to_the_wire(tool, wire, program, launch):
     child = launch(program, wire=wire)
     child.initialize()
     calls = dict(enumerate(WAYS, start=1))
@@ -188,8 +188,8 @@ def test_the_child_of_a_fork_ends_as_its_tool_says_and_stays_off_the_wire(tool, 
 
 
 @pytest.mark.parametrize("tool", ["fork", "fork_in_a_thread"])
-def test_a_fork_with_the_first_message_stays_off_the_wire(tool, program, run):
-    """All of it is there before the server has started, and other calls come after it in one piece."""
+def test_a_fork_in_the_first_call_never_writes_to_the_wire(tool, program, run):
+    """All input arrives in one piece before the server has started, with other calls after it."""
     said = lines(INITIALIZE, INITIALIZED, *(call(number, tool, how="return") for number in range(1, 4)), call(4, "fine"))
     done = run(program, input=said)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -209,7 +209,7 @@ def test_a_fork_with_the_first_message_stays_off_the_wire(tool, program, run):
         ("terminate", "{-15}"),
     ],
 )
-def test_a_tool_that_forks_in_another_way_is_answered_once(tool, result, program, launch):
+def test_a_tool_that_forks_in_another_way_gets_one_response(tool, result, program, launch):
     child = launch(program)
     child.initialize()
     child.say(call(1, tool), call(2, "fine"))
@@ -227,7 +227,7 @@ def test_a_fork_that_returns_to_the_event_loop_logs_a_warning(program, launch):
     assert "a process that was forked from the server returned to the event loop" in child.complaints()
 
 
-def test_a_child_that_goes_on_ends_with_the_server(program, launch):
+def test_a_child_that_keeps_running_ends_with_the_server(program, launch):
     child = launch(program)
     child.initialize()
     child.ask(call(1, "fork_and_go_on"))
@@ -245,7 +245,7 @@ def killed_at_the_end(pid):
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
 def test_a_running_child_does_not_keep_the_pipes_open(wire, program, launch):
-    """SD-02: a host whose server is killed reads the end, although the child still runs."""
+    """SD-02: a host whose server is killed gets EOF, although the child still runs."""
     child = launch(program, wire=wire)
     child.initialize()
     with killed_at_the_end(int(text_of(child.ask(call(1, "fork_and_go_on"))))):

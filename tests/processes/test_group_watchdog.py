@@ -15,7 +15,7 @@ from processes.tapping import wait_until
 from twopipes._process import group_watchdog
 from twopipes._process.group_watchdog import GroupWatchdog
 
-# Registers groups as the test wants, prints their numbers and that of the watchdog, and is killed.
+# Registers groups as the test requires, prints their numbers and that of the watchdog, and is killed.
 OWNER = """
     import os, signal, subprocess, sys
     from twopipes._process.group_watchdog import GroupWatchdog
@@ -103,7 +103,7 @@ def test_a_watchdog_that_was_killed_or_stopped_is_replaced(number):
         wait_until(lambda: not any(map(group_of, groups)))
 
 
-def test_signals_that_ask_to_end_do_not_reach_the_watchdog():
+def test_the_watchdog_ignores_termination_signals():
     steps = """
         groups.append(start())
         watchdog.add(groups[-1], "")
@@ -185,7 +185,7 @@ def test_a_program_that_waits_for_all_its_children_loses_nothing():
     run(body())
 
 
-def test_without_a_shell_a_child_starts_all_the_same(monkeypatch):
+def test_a_child_starts_even_without_a_shell(monkeypatch):
     monkeypatch.setattr(group_watchdog, "SHELLS", ("/no/such/shell",))
 
     async def body():

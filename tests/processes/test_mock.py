@@ -97,14 +97,14 @@ def notification(method, **params):
     return {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
 
 
-def said_by(answered):
+def texts_of(answered):
     return answered["result"]["content"][0]["text"]
 
 
 def test_equal_requests_get_their_responses_in_order_and_then_the_last_one(mock):
     child = mock(*handshake(), *(each for n in (1, 2, 3) for each in ((">", call(n, "next")), ("<", answer(n, f"answer {n}")))))
     child.initialize()
-    assert [said_by(child.ask(call(f"c{n}", "next"))) for n in range(5)] == [
+    assert [texts_of(child.ask(call(f"c{n}", "next"))) for n in range(5)] == [
         "answer 1",
         "answer 2",
         "answer 3",
@@ -119,8 +119,8 @@ def test_meta_empty_arguments_and_the_order_of_members_are_ignored(mock):
     other = call(2, "u", b=2, a=[True, 1.0])
     child = mock(*handshake(), (">", recorded), ("<", answer(1, "t")), (">", other), ("<", answer(2, "u")))
     child.initialize()
-    assert said_by(child.ask(request(5, "tools/call", name="t"))) == "t"
-    assert said_by(child.ask(call(6, "u", a=[True, 1], b=2))) == "u"
+    assert texts_of(child.ask(request(5, "tools/call", name="t"))) == "t"
+    assert texts_of(child.ask(call(6, "u", a=[True, 1], b=2))) == "u"
     assert "error" in child.ask(call(7, "u", a=[1, 1], b=2))  # to JSON true is not 1
     child.end_input()
     assert child.wait() == 0
@@ -152,9 +152,9 @@ def test_progress_gets_the_live_token_and_comes_before_the_response(mock):
         {"progressToken": 77, "progress": 1},
         {"progressToken": 77, "progress": 2},
     ]
-    assert said_by(child.hear()) == "done"
-    child.say(request("y", "tools/call", name="slow"))  # without a token there is no progress
-    assert said_by(child.hear()) == "done"
+    assert texts_of(child.hear()) == "done"
+    child.say(request("y", "tools/call", name="slow"))  # no progress without a token
+    assert texts_of(child.hear()) == "done"
     assert child.finish() == []
 
 
@@ -171,14 +171,14 @@ def test_questions_are_asked_again_and_any_response_is_accepted(mock):
     question = child.hear()
     assert (question["method"], question["params"]) == ("sampling/createMessage", {"prompt": "Hi"})
     child.say({"jsonrpc": "2.0", "id": question["id"], "result": {"whatever": 1}})
-    assert said_by(child.hear()) == "thought"
+    assert texts_of(child.hear()) == "thought"
     assert child.finish() == []
 
 
 def test_a_client_without_the_capability_is_not_asked(mock):
     child = mock(*handshake(), (">", call(1, "think")), ("<", request(5, "sampling/createMessage")), ("<", answer(1, "thought")))
     child.initialize()
-    assert said_by(child.ask(call(1, "think"))) == "thought"
+    assert texts_of(child.ask(call(1, "think"))) == "thought"
     assert child.finish() == []
 
 
@@ -197,7 +197,7 @@ def test_a_mock_accepts_a_recorded_state_that_it_did_not_send(mock):
     """Requests of the stateless era may go to another process (MR-18)."""
     retry = modern(2, "tools/call", name="ask", requestState="sealed", inputResponses={"k": {"action": "accept"}})
     child = mock((">", modern(1, "tools/call", name="ask")), ("<", ASKING), (">", retry), ("<", answer(2, "thanks")))
-    assert said_by(child.ask(retry | {"id": 9})) == "thanks"
+    assert texts_of(child.ask(retry | {"id": 9})) == "thanks"
     forged = modern(3, "tools/call", name="ask", requestState="forged", inputResponses={})
     assert child.ask(forged)["error"]["code"] == -32602
     assert child.finish() == []
@@ -213,7 +213,7 @@ def test_a_question_of_the_stateless_era_is_asked_in_a_session(mock):
     question = child.hear()
     assert (question["method"], question["params"]) == ("elicitation/create", {"message": "?"})
     child.say({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
-    assert said_by(child.hear()) == "thanks"
+    assert texts_of(child.hear()) == "thanks"
     assert child.finish() == []
 
 
@@ -233,7 +233,7 @@ def test_both_eras_can_open_it(mock):
 def test_strict_responds_only_to_recorded_requests(mock):
     child = mock(*handshake(), (">", call(1, "t")), ("<", answer(1, "x")), arguments=["--strict"])
     child.initialize()
-    assert said_by(child.ask(call(1, "t"))) == "x"
+    assert texts_of(child.ask(call(1, "t"))) == "x"
     assert "error" in child.ask(call(2, "t"))
     assert "error" in child.ask(modern(3, "server/discover"))
     child.end_input()
@@ -251,7 +251,7 @@ def test_a_missing_response_is_an_error_and_a_cancelled_request_gets_none(mock):
 def test_redacted_values_match_any_value(mock):
     child = mock(*handshake(), (">", call(1, "login", token="***", user="ada")), ("<", answer(1, "in")), redacted=("token",))
     child.initialize()
-    assert said_by(child.ask(call(1, "login", token="secret", user="ada"))) == "in"
+    assert texts_of(child.ask(call(1, "login", token="secret", user="ada"))) == "in"
     assert "error" in child.ask(call(1, "login", token="secret", user="bob"))
     child.end_input()
     assert child.wait() == 0
@@ -275,7 +275,7 @@ def test_a_line_that_is_not_a_message_is_rejected_and_the_next_one_served(mock):
         assert error.get("id") == (3 if code == -32600 else None)
     child._send(b"\xff\xfe\n\r\n  \n")
     assert child.hear()["error"]["code"] == -32700
-    assert said_by(child.ask(call(9, "t"))) == "x"
+    assert texts_of(child.ask(call(9, "t"))) == "x"
     assert child.finish() == []
 
 
@@ -284,7 +284,7 @@ def test_a_torn_recording_serves_what_it_has(mock, launch, tmp_path):
     path.write_bytes(path.read_bytes() + b'{"at":1,"kind":"<","li')
     child = launch([*MOCK, str(path)])
     child.initialize()
-    assert said_by(child.ask(call(1, "t"))) == "x"
+    assert texts_of(child.ask(call(1, "t"))) == "x"
     assert child.finish() == []
 
 
@@ -412,7 +412,7 @@ def test_a_request_matches_if_a_string_of_it_was_redacted(mock):
     recorded = [(">", call(1, "get", url="https://h/?Token=[redacted]&page=1")), ("<", answer(1, "page 1"))]
     child = mock(*handshake(), *recorded, redacted=("token",))
     child.initialize()
-    assert said_by(child.ask(call(1, "get", url="https://h/?Token=secret&page=1"))) == "page 1"
+    assert texts_of(child.ask(call(1, "get", url="https://h/?Token=secret&page=1"))) == "page 1"
     assert "error" in child.ask(call(2, "get", url="https://h/?page=1"))
     child.end_input()
     assert child.wait() == 0

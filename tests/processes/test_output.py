@@ -1,4 +1,4 @@
-"""What reaches standard output, which is the wire, and what reaches stderr, which is for people."""
+"""Standard output, which is the wire, and stderr, which is for people."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from processes.launching import EXAMPLES, INITIALIZE, INITIALIZED, NET, PING, call, lines, modern, python, text_of
 from twopipes import trace
 
-# Writes to standard output whenever it can, in whatever way.
+# Writes to standard output at every opportunity, in every way.
 NOISY = """
     import atexit, ctypes, os, subprocess, sys
     from twopipes import Server
@@ -45,7 +45,7 @@ NOISY = """
         server.run()
         print("after run")
 """
-# What is said while the server serves, or before that into a buffer.
+# Text that is printed while the server runs, or before that into a buffer.
 SAID = [
     "banner",
     "banner of C",
@@ -62,13 +62,13 @@ CALLS = [INITIALIZE, INITIALIZED, call(1, "noise"), call(2, "noise_in_a_thread")
 
 @pytest.mark.parametrize("run_by", ["python", "twopipes run", "twopipes run, by the file itself"])
 def test_nothing_but_messages_on_standard_output(run_by, write, run):
-    """FR-04, defect 7 of the peers: before run(), in tools, from children, from C; by `twopipes run` to the very end."""
+    """FR-04, defect 7 of the peers: before run(), in tools, from children, from C; with `twopipes run` until the exit."""
     server = write(NOISY.replace('if __name__ == "__main__":', "if True:") if run_by.endswith("itself") else NOISY)
     done = run(python(server) if run_by == "python" else python("-m", "twopipes", "run", server), input=lines(*CALLS))
     messages = done.stdout.splitlines()
     last_words = ["after run", "at exit"]
     if run_by == "python":
-        # The program goes on after run(), and has its own output back: every message comes before.
+        # The program continues after run() with its own output again: every message comes before.
         assert [line.decode() for line in messages[-2:]] == last_words
         del messages[-2:]
         last_words = []
@@ -93,7 +93,7 @@ def test_nothing_but_messages_on_standard_output(run_by, write, run):
     assert done.returncode == 0
 
 
-# Shows what descriptors 0 and 1 are before, while and after a server runs; the second of two finds the end of the input.
+# Shows descriptors 0 and 1 before, during and after a server runs; the second of two servers gets EOF.
 TWICE = """
     import os, sys
     from twopipes import Server
@@ -116,7 +116,7 @@ TWICE = """
 
 
 @pytest.mark.parametrize("ending", ["normally", "by an exception", "before it has begun"])
-def test_after_run_standard_input_and_output_are_what_they_were(ending, write, run):
+def test_after_run_standard_input_and_output_are_restored(ending, write, run):
     first = {
         "normally": "server.run()",
         "by an exception": """
@@ -144,11 +144,11 @@ def test_after_run_standard_input_and_output_are_what_they_were(ending, write, r
     assert said.pop() == "after"
     assert said.pop(0 if ending == "before it has begun" else -1) == "between"
     (answered,) = (message for message in map(json.loads, said) if message["id"] == 1)
-    assert answered["result"]["structuredContent"] == {"result": False}  # while it serves, they belong to no one
+    assert answered["result"]["structuredContent"] == {"result": False}  # while it serves, they are not usable
 
 
-def test_while_a_tool_still_works_in_its_thread_standard_output_stays_guarded(write, launch):
-    """FR-04: no thread can be stopped, and this one prints when the server has ended long ago."""
+def test_standard_output_stays_guarded_while_a_tool_runs_in_its_thread(write, launch):
+    """FR-04: a thread cannot be stopped, and this one prints long after the server has ended."""
     program = """
         import sys, threading
         from twopipes import Server, ServerSettings
@@ -176,7 +176,7 @@ def test_while_a_tool_still_works_in_its_thread_standard_output_stays_guarded(wr
 
 
 def test_twopipes_run_guards_even_a_flushed_banner(write, run):
-    """FR-04: the module is imported when the wire is safe already."""
+    """FR-04: the wire is already guarded when the module is imported."""
     program = """
         import os
         from twopipes import Server
@@ -238,7 +238,7 @@ FLOOD = """
 
 
 @pytest.mark.parametrize("tool", ["flood", "flood_in_a_thread"])
-def test_ten_megabytes_on_a_stderr_that_nobody_reads_do_not_hold_the_protocol(tool, write, environment):
+def test_ten_megabytes_on_an_unread_stderr_do_not_delay_the_protocol(tool, write, environment):
     """FR-06: some hosts connect a pipe and never read it."""
     pipe = subprocess.PIPE
     with subprocess.Popen(python(write(FLOOD)), stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
@@ -253,9 +253,9 @@ def test_ten_megabytes_on_a_stderr_that_nobody_reads_do_not_hold_the_protocol(to
     assert len(kept) < 2_000_000
 
 
-def test_a_closed_stderr_holds_nothing_up(write, run):
+def test_a_closed_stderr_delays_nothing(write, run):
     done = run(["sh", "-c", f"exec {' '.join(python(write(NOISY)))} 2>&-"], input=lines(*CALLS))
-    messages = done.stdout.splitlines()[:-2]  # and what the program says after it has served
+    messages = done.stdout.splitlines()[:-2]  # and the output of the program after it has served
     assert {answer["id"] for answer in map(json.loads, messages)} == {0, 1, 2, 3, 4}
     assert done.returncode == 0
 
@@ -281,7 +281,7 @@ def test_stderr_is_utf8_where_the_host_drops_the_locale(write, run):
     assert "naïve 🦜" in done.stderr.decode()
 
 
-# Who blocks
+# Blocking handlers
 
 
 BLOCKER = """
@@ -292,7 +292,7 @@ BLOCKER = """
 
     @server.tool
     async def block(path: str) -> str:
-        Path(path).read_text()  # a fifo: it takes until somebody writes
+        Path(path).read_text()  # a FIFO: blocks until there is a writer
         return "done"
 
     @server.tool
@@ -316,14 +316,14 @@ def test_a_coroutine_that_blocks_the_loop_is_named_once(over, write, listening, 
         child, address = listening(python("-m", "twopipes", "run", server, "--unix", tmp_path / "s"))
         wire = connect(address)
     wire.initialize()
-    # What the first call of all imports is over before the one that blocks.
+    # The imports of the first call are done before the call that blocks.
     wire.say(call(0, "no such tool"))
     wire.hear_answer(0)
     for number in (1, 2):
         wire.say(call(number, "block", path=str(fifo)))
         if number == 1:
             said = child.err.until("has blocked the server for 0.5 s")
-            # The line of the author's own code, not that of the library which he called; in the words of the guard.
+            # The line of the author's own code, not of the library that it called, in the format of the guard.
             assert f"block at {server.name}:8 " in said
         fifo.write_text("go")
         assert text_of(wire.hear_answer(number)) == "done"
@@ -333,7 +333,7 @@ def test_a_coroutine_that_blocks_the_loop_is_named_once(over, write, listening, 
     assert sum(b"has blocked the server" in line and b"block at" in line for line in child.err.seen) == 1
 
 
-def test_a_function_that_blocks_delays_nobody_and_is_not_named(write, launch, tmp_path):
+def test_a_function_that_blocks_delays_no_call_and_is_not_named(write, launch, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     child = launch(write(BLOCKER))
@@ -343,11 +343,11 @@ def test_a_function_that_blocks_delays_nobody_and_is_not_named(write, launch, tm
     fifo.write_text("go")
     assert text_of(child.hear_answer(1)) == "done"
     child.finish()
-    # A busy machine may block the loop for so long, which is reported, but not as the fault of the function.
+    # A busy machine may block the loop that long, which is reported, but not as the fault of the function.
     assert "block_a_thread" not in child.complaints()
 
 
-# What crosses the wire
+# Traces
 
 
 TALK = [modern("a", "server/discover"), modern(2, "tools/call", name="greet", arguments={"name": "é"})]
@@ -411,19 +411,19 @@ def test_a_line_that_comes_in_many_pieces_is_traced_whole(run, tmp_path):
     assert recorded(file) == [(">", asked), ("<", json.loads(done.stdout))]
 
 
-def test_no_trace_unless_it_is_wanted(run):
+def test_no_trace_is_written_by_default(run):
     done = run(EXAMPLES / "hello.py", input=lines(*TALK), env={"TWOPIPES_TRACE": "0"})
     assert done.stderr == b""
 
 
-def test_a_trace_that_the_environment_wants_and_nobody_can_write_does_not_keep_the_server(run, tmp_path):
+def test_an_unwritable_trace_of_the_environment_does_not_stop_the_server(run, tmp_path):
     done = run(EXAMPLES / "hello.py", input=lines(*TALK), env={"TWOPIPES_TRACE": str(tmp_path / "no" / "such" / "folder")})
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr.decode().startswith("Error: the trace cannot be written to ")
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_trace_that_the_user_wants_and_nobody_can_write_is_an_error(run, tmp_path):
+def test_an_unwritable_trace_of_an_option_is_an_error(run, tmp_path):
     done = run(python("-m", "twopipes", "run", EXAMPLES / "hello.py", "--trace", tmp_path), input=lines(*TALK))
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().startswith("Error: the trace cannot be written to ")
@@ -432,7 +432,7 @@ def test_a_trace_that_the_user_wants_and_nobody_can_write_is_an_error(run, tmp_p
 # A terminal
 
 
-def test_on_a_terminal_a_hint_says_what_the_program_waits_for(environment, tmp_path):
+def test_a_hint_on_a_terminal_explains_what_the_program_waits_for(environment, tmp_path):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         python(EXAMPLES / "hello.py"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
@@ -450,7 +450,7 @@ def test_on_a_terminal_a_hint_says_what_the_program_waits_for(environment, tmp_p
 
 
 def test_ctrl_c_on_a_terminal_ends_the_server_without_a_traceback(environment):
-    """The terminal itself sends the signal, to a process that has it as its own."""
+    """The terminal itself sends the signal to the process that it controls."""
     pid, ours = pty.fork()
     if pid == 0:  # pragma: no cover - another program from here on
         os.execve(python()[0], python(EXAMPLES / "hello.py"), environment)

@@ -1,4 +1,4 @@
-"""`await ctx.elicit()` on the stateless wire, across real processes: the answer may reach another one than the question."""
+"""`await ctx.elicit()` on the stateless wire, across real processes: the answer may reach another process than the question."""
 
 import json
 import stat
@@ -20,7 +20,7 @@ def book(id_, **retry):
 
 
 def answering(question, answer):
-    """What a retry carries: the state as it came, and an answer to the one thing that was asked."""
+    """Return the members of a retry: the unchanged state, and an answer to the only question."""
     (key,) = question["result"]["inputRequests"]
     return {"requestState": question["result"]["requestState"], "inputResponses": {key: answer}}
 
@@ -50,7 +50,7 @@ def test_a_dialogue_of_two_rounds_in_one_process(launch):
 
 @pytest.mark.parametrize("key", ["TWOPIPES_STATE_KEY", "the user's"])
 def test_every_round_may_reach_another_process(key, launch, key_file):
-    """ST-03, MR-11, MR-15: each retry meets a process that has never heard of the call."""
+    """ST-03, MR-11, MR-15: each retry reaches a process that does not know the call."""
     environment = {"TWOPIPES_STATE_KEY": KEY} if key == "TWOPIPES_STATE_KEY" else {}
     retry = {}
     said = []
@@ -82,7 +82,7 @@ def test_processes_may_share_the_key_of_their_author(write, launch, key_file):
 
 
 def test_both_processes_alive_and_the_first_one_still_answers(launch):
-    """ST-03, MR-18: the state is good for whoever has the key, also for the process that waits in vain."""
+    """ST-03, MR-18: the state is valid for every process with the key, also for the one that still waits."""
     one, other = (launch(EXAMPLES / "ask.py", env={"TWOPIPES_STATE_KEY": KEY}) for _ in range(2))
     question = one.ask(book(1))
     retry = answering(question, DESTINATION)
@@ -94,7 +94,7 @@ def test_both_processes_alive_and_the_first_one_still_answers(launch):
 
 @pytest.mark.parametrize("change", ["one character", "cut", "another key", "another server", "other arguments"])
 def test_a_state_that_is_not_for_this_request_is_refused(change, launch, write):
-    """MR-15, MR-16: changed, shortened, sealed by somebody else, or made for something else."""
+    """MR-15, MR-16: changed, shortened, sealed with another key, or made for another request."""
     keys = {"another key": [KEY, KEY + "!"], "another server": [None, None]}.get(change, [KEY, KEY])
     one, other = (
         launch(server, env={"TWOPIPES_STATE_KEY": key} if key else {})
@@ -132,7 +132,7 @@ def test_a_user_who_declines_ends_the_dialogue(launch):
 
 
 def test_the_same_function_asks_a_legacy_client(launch):
-    """Defect 9: one function, both eras. Here the questions are requests of the server."""
+    """Defect 9: one function, both eras. Here the questions are requests from the server."""
     child = launch(EXAMPLES / "ask.py")
     child.initialize(elicitation={})
     child.say({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "book_trip", "arguments": {}}})
@@ -147,14 +147,14 @@ def test_the_same_function_asks_a_legacy_client(launch):
 # The user's key
 
 
-def test_no_file_is_made_unless_somebody_asks(launch, environment):
+def test_no_key_file_is_created_without_a_question(launch, environment):
     child = launch(EXAMPLES / "ask.py")
     child.ask(modern(1, "tools/list"))
     child.finish()
     assert not Path(environment["XDG_STATE_HOME"]).exists()
 
 
-def test_the_key_is_private_and_stays(launch, key_file):
+def test_the_key_is_private_and_is_kept(launch, key_file):
     for _ in range(2):
         child = launch(EXAMPLES / "ask.py")
         child.ask(book(1))
@@ -178,7 +178,7 @@ RACER = """
 """
 
 
-def test_processes_that_make_the_key_at_the_same_time_agree(write, environment, key_file):
+def test_processes_that_create_the_key_at_the_same_time_agree(write, environment, key_file):
     pipe = subprocess.PIPE
     command = python(write(RACER))
     racers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment) for _ in range(6)]
@@ -214,7 +214,7 @@ def make_a_public_key(path):
         (make_a_public_key, "belongs to another user or can be read by others; remove it"),
     ],
 )
-def test_where_no_key_can_be_kept_a_random_one_serves_and_stderr_says_so(trouble, reason, launch, key_file):
+def test_a_random_key_is_used_with_a_warning_if_none_can_be_stored(trouble, reason, launch, key_file):
     trouble(key_file)
     child = launch(EXAMPLES / "ask.py")
     question = child.ask(book(1))
@@ -239,7 +239,7 @@ def test_where_no_key_can_be_kept_a_random_one_serves_and_stderr_says_so(trouble
         ({"XDG_STATE_HOME": "{tmp}/x"}, "x/twopipes/state.key"),
     ],
 )
-def test_where_the_key_lies(variables, place, monkeypatch, tmp_path):
+def test_the_location_of_the_key(variables, place, monkeypatch, tmp_path):
     from twopipes._server.state_key import key_path  # noqa: PLC0415
 
     for name, value in variables.items():
@@ -250,13 +250,13 @@ def test_where_the_key_lies(variables, place, monkeypatch, tmp_path):
     assert key_path() == tmp_path / place
 
 
-def test_a_key_in_the_environment_that_is_too_short_is_said_at_the_start(run):
+def test_a_key_in_the_environment_that_is_too_short_is_reported_at_the_start(run):
     done = run(python("-m", "twopipes", "run", EXAMPLES / "ask.py"), input=lines(book(1)), env={"TWOPIPES_STATE_KEY": "short"})
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"Error: a state key needs at least 16 bytes, got 5\n"
 
 
-def test_the_key_never_shows(launch):
+def test_the_key_is_never_shown(launch):
     child = launch(EXAMPLES / "ask.py", env={"TWOPIPES_STATE_KEY": KEY, "TWOPIPES_TRACE": "1"})
     question = child.ask(book(1))
     child.finish()

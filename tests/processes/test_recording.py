@@ -1,4 +1,4 @@
-"""``connect(trace=...)`` and ``server.run(trace=...)`` with real servers: what is recorded, and what recording does not disturb."""
+"""``connect(trace=...)`` and ``server.run(trace=...)`` with real servers: the recordings, and that recording disturbs nothing."""
 
 import asyncio
 import errno
@@ -40,7 +40,7 @@ SERVER = """
 
     server.run()
 """
-# Speaks just enough of the protocol, and goes neither at the end of its input nor when it is asked to.
+# Implements just enough of the protocol, and ignores EOF and SIGTERM.
 STUBBORN = """
     import json, signal, sys
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -54,7 +54,7 @@ STUBBORN = """
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left():
+def _no_thread_remains():
     yield
     gc.collect()
     no_thread_left()
@@ -79,7 +79,7 @@ def events(entries):
 
 
 def life_of(entries):
-    """Its events but for the end of its output, which may be seen before its exit, after it, or, by who closes, not at all."""
+    """Return the events of a server without EOF, which may come before its exit, after it, or, if the client closes, not at all."""
     return [event for event in events(entries) if (event.name, event.stream) != ("eof", "<")]
 
 
@@ -122,7 +122,7 @@ def test_signals_are_recorded_as_they_are_sent(file):
     assert (exit_.code, exit_.signal) == (None, "SIGKILL")
 
 
-def test_a_server_that_is_started_again_is_the_next_connection_of_the_same_recording(file):
+def test_a_restarted_server_is_the_next_connection_of_the_same_recording(file):
     async def main():
         async with to(SERVER, trace=file, restart=AT_ONCE) as client:
             with pytest.raises(ServerExited):
@@ -138,7 +138,7 @@ def test_a_server_that_is_started_again_is_the_next_connection_of_the_same_recor
     assert messages(entries, ">", 1)[-1]["params"]["name"] == "add"
 
 
-def test_a_server_that_dies_at_once_leaves_its_last_words(file):
+def test_the_stderr_of_a_server_that_exits_at_once_is_recorded(file):
     async def main():
         with pytest.raises(ServerExited):
             await to(EXITS_AT_ONCE, trace=file)
@@ -150,7 +150,7 @@ def test_a_server_that_dies_at_once_leaves_its_last_words(file):
     assert {event.code for event in events(entries) if event.name == "exit"} == {3}
 
 
-def test_a_command_that_cannot_be_started_leaves_a_header(file):
+def test_the_recording_of_a_failed_start_has_a_header(file):
     async def main():
         with pytest.raises(StartFailed):
             await connect("there-is-no-such-command", trace=file)
@@ -196,7 +196,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_started(tm
     asyncio.run(main())
 
 
-def test_a_full_disk_is_reported_and_the_client_goes_on():
+def test_a_full_disk_is_reported_and_the_client_continues():
     async def main():
         reported = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
@@ -208,8 +208,8 @@ def test_a_full_disk_is_reported_and_the_client_goes_on():
     asyncio.run(main())
 
 
-def test_a_disk_that_takes_nothing_delays_nobody(tmp_path):
-    """A FIFO whose reader sleeps. The trace lacks what did not fit, and the client has long gone on."""
+def test_a_blocked_disk_delays_no_call(tmp_path):
+    """A FIFO whose reader sleeps. The trace lacks the entries that did not fit, and the client does not wait."""
     os.mkfifo(tmp_path / "fifo")
     reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     recorder = Recorder(tmp_path / "fifo", header_for("client"), max_queued=100_000)
@@ -227,7 +227,7 @@ def test_a_disk_that_takes_nothing_delays_nobody(tmp_path):
         os.close(reader)
 
 
-def test_a_recorder_of_the_caller_stays_open_and_blanks_what_it_is_told_to(file):
+def test_a_recorder_of_the_caller_stays_open_and_redacts_its_names(file):
     recorder = Recorder(file, header_for("client", redact=["password"]), redact=["password"])
 
     async def main():
@@ -243,7 +243,7 @@ def test_a_recorder_of_the_caller_stays_open_and_blanks_what_it_is_told_to(file)
     assert "sesame" not in file.read_text()
 
 
-def test_a_client_blanks_what_it_is_told_to(file, monkeypatch):
+def test_a_client_redacts_the_given_names(file, monkeypatch):
     monkeypatch.setenv("TWOPIPES_REDACT", "token, ,password")
 
     async def main():
@@ -257,7 +257,7 @@ def test_a_client_blanks_what_it_is_told_to(file, monkeypatch):
     assert "sesame" not in file.read_text()
 
 
-def test_names_to_blank_that_would_blank_nothing_are_an_error_at_the_call(file):
+def test_names_that_would_redact_nothing_are_an_error_at_the_call(file):
     with pytest.raises(LocalProtocolError, match=r"write redact=\['password'\]"):
         connect("server", trace=file, redact="password")
     recorder = Recorder(file, header_for("client"))
@@ -266,8 +266,8 @@ def test_names_to_blank_that_would_blank_nothing_are_an_error_at_the_call(file):
     assert recorder.close(NET)
 
 
-def test_a_client_that_nobody_closes_leaves_a_whole_recording(file):
-    """The loop ends, and everything with it."""
+def test_the_recording_of_a_client_that_is_never_closed_is_complete(file):
+    """The end of the loop ends everything."""
 
     async def main():
         client = await to(SERVER, trace=file)
@@ -281,7 +281,7 @@ def test_a_client_that_nobody_closes_leaves_a_whole_recording(file):
     assert (first.name, last.name) == ("spawn", "exit")
 
 
-def test_a_client_without_await_records_the_same(file):
+def test_a_blocking_client_records_the_same(file):
     with blocking.connect(*program(SERVER), timeouts=PATIENT, trace=file) as client:
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
     entries = list(read(file))
@@ -289,7 +289,7 @@ def test_a_client_without_await_records_the_same(file):
     assert [event.name for event in life_of(entries)] == ["spawn", "eof", "exit"]
 
 
-def test_stderr_goes_where_it_went_before(file, tmp_path):
+def test_recording_does_not_redirect_stderr(file, tmp_path):
     async def main():
         command = ServerCommand(program(SERVER), stderr=tmp_path / "stderr")
         async with connect(command, timeouts=PATIENT, trace=file) as client:
@@ -300,7 +300,7 @@ def test_stderr_goes_where_it_went_before(file, tmp_path):
     assert [entry.data for entry in read(file) if isinstance(entry, Line) and entry.kind == "!"] == [b"adding \xff"]
 
 
-def test_nothing_of_it_is_imported_unless_it_is_wanted():
+def test_the_recorder_is_not_imported_by_default():
     text = """
         import asyncio, sys
         from twopipes import Server, connect
@@ -345,14 +345,14 @@ def test_the_connections_of_a_socket_share_a_recording(listening, connect, tmp_p
         assert len(messages(entries, "<", connection)) == 1
 
 
-def test_a_server_with_a_full_disk_says_so_and_serves_on(run):
+def test_a_server_with_a_full_disk_reports_it_and_continues(run):
     done = run(EXAMPLES / "hello.py", input=lines(*TALK), env={"TWOPIPES_TRACE": "/dev/full"})
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr.decode() == f"Warning: the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}\n"
 
 
-def test_a_server_whose_disk_takes_nothing_serves_on_and_ends(run, tmp_path):
+def test_a_server_with_a_blocked_disk_continues_and_exits(run, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     said = [modern(number, "tools/call", name="greet", arguments={"name": "x" * 10_000}) for number in range(50)]
@@ -381,7 +381,7 @@ Server("s", tools=[greet]).run({options})
         ("redact=['name']", {"TWOPIPES_TRACE": "{file}"}),
     ],
 )
-def test_a_server_blanks_what_it_or_its_environment_is_told_to(options, environment, run, write, file):
+def test_a_server_redacts_the_names_of_its_options_and_environment(options, environment, run, write, file):
     server = write(SECRETIVE.format(options=options.format(file=str(file))))
     done = run(server, input=lines(TALK[1]), env={name: value.format(file=file) for name, value in environment.items()})
     assert done.returncode == 0, done.stderr
@@ -391,7 +391,7 @@ def test_a_server_blanks_what_it_or_its_environment_is_told_to(options, environm
     assert found.header.redacted == ("name",)
 
 
-def test_what_is_shown_on_stderr_is_blanked_too(run, write):
+def test_the_trace_on_stderr_is_redacted_too(run, write):
     server = write(SECRETIVE.format(options="redact=['name']"))
     done = run(server, input=lines(TALK[1]), env={"TWOPIPES_TRACE": "1"})
     assert done.returncode == 0
@@ -399,13 +399,13 @@ def test_what_is_shown_on_stderr_is_blanked_too(run, write):
     assert '"arguments":{"name":"[redacted]"}' in sent.replace(" ", "").replace("[TRACE]>", "")
 
 
-def test_a_server_refuses_names_that_would_blank_nothing(run, write):
+def test_a_server_refuses_names_that_would_redact_nothing(run, write):
     done = run(write(SECRETIVE.format(options="redact='name'")), input=lines(TALK[1]))
     assert done.returncode == 1
     assert b"write redact=['name']" in done.stderr
 
 
-def test_a_server_may_bring_its_own_recorder(run, write, file):
+def test_a_server_may_use_its_own_recorder(run, write, file):
     server = write(
         f"""
         from twopipes import Server

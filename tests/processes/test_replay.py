@@ -33,7 +33,7 @@ def recordings(tmp_path_factory):
 @pytest.fixture
 def replay(run, tmp_path):
     def replay(recording, *arguments):
-        # A server keeps its key there: not the one with which it was recorded, nor the user's own.
+        # The folder of the server's key: neither the key of the recording nor the user's own.
         state = [] if {"--unix", "--tcp"} & set(arguments) else ["--env", f"XDG_STATE_HOME={tmp_path / 'other state'}"]
         done = run([*REPLAY, str(recording), *state, *map(str, arguments)])
         return done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -43,7 +43,7 @@ def replay(run, tmp_path):
 
 @pytest.fixture
 def found(replay):
-    """What a program gets: the exit code and the report."""
+    """Return the exit code and the JSON report of a replay."""
 
     def found(*arguments):
         code, out, err = replay(arguments[0], "--format", "json", *arguments[1:])
@@ -55,7 +55,7 @@ def found(replay):
 
 @pytest.mark.parametrize("revision", ALL)
 def test_the_same_server_shows_no_difference(replay, recordings, revision):
-    """Also one with another key for its states: what it seals today is not what was recorded."""
+    """This includes a server with another key, whose sealed states differ from the recorded ones."""
     code, out, err = replay(recordings / f"{revision}.jsonl", "--", *EVERYTHING)
     assert (code, err) == (0, "")
     assert re.fullmatch(r"No difference: (\d+) of \1 requests sent, (\d+) of \2 responses the same\.\n", out)
@@ -84,7 +84,7 @@ def test_a_changed_server_is_detected(found, recordings, write, revision):
     assert question["differences"][0]["live"] == "Who goes there?"
 
 
-def test_what_differs_is_shown_to_people(replay, recordings, write):
+def test_differences_are_shown_to_people(replay, recordings, write):
     text = (EXAMPLES / "everything.py").read_text(encoding="utf-8")
     changed = write(text.replace("return a + b", "return a * b"))
     code, out, _ = replay(recordings / "2025-11-25.jsonl", "--", sys.executable, changed)
@@ -121,7 +121,7 @@ TWO_CALLS = [
     (">", call(2, "second")),
     ("<", {"jsonrpc": "2.0", "id": 2, "result": {"content": []}}),
 ]
-# Answers like the one above, as far as it gets.
+# Responds like the server above, as far as it gets.
 SERVER = """
     import json, sys, time
     def say(**members):
@@ -147,7 +147,7 @@ def server(write):
     return lambda body: [sys.executable, str(write(SERVER.format(body)))]
 
 
-def test_the_server_of_these_tests_is_good_by_itself(found, two_calls, server):
+def test_the_server_of_these_tests_has_no_differences_by_itself(found, two_calls, server):
     assert found(two_calls, "--", *server("pass"))[0] == 0
 
 
@@ -173,23 +173,23 @@ def test_a_server_that_hangs(found, two_calls, server):
     assert report["ended"] is None or report["ended"].startswith("it stopped responding")
 
 
-def test_a_server_that_pings_forever_and_never_reads_is_given_up(found, two_calls, server):
-    """Neither its pings nor our answers to them are kept without end, and its death by our hand is not held against it."""
+def test_a_server_that_pings_endlessly_and_never_reads_is_killed(found, two_calls, server):
+    """Its pings and our responses are kept bounded, and the report does not count our kill as a difference."""
     code, report = found(two_calls, "--", *server("while True: say(id='p', method='ping')"))
     assert code == 1
     assert report["ended"] == "it sent far more messages than the recorded server"
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
 
 
-def test_a_server_that_does_not_answer_once(found, two_calls, server):
+def test_a_server_that_skips_one_response(found, two_calls, server):
     code, report = found(two_calls, "--timeout", "0.3", "--", *server('if message["id"] == 1: continue'))
     assert code == 1
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
     assert report["answers_same"] == 2
 
 
-def test_notifications_that_do_not_come_are_waited_for_once(found, tmp_path, server):
-    """Not for the time of an answer, and not each time; the bound of this test is the one of all."""
+def test_the_wait_for_missing_notifications_happens_once(found, tmp_path, server):
+    """Not as long as for a response, and not each time; the timeout of the test is the limit."""
     log = ("<", {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
     answers = [("<", {"jsonrpc": "2.0", "id": number, "result": {"content": []}}) for number in range(1, 101)]
     calls = [each for number in range(1, 101) for each in ((">", call(number, "first")), log, answers[number - 1])]
@@ -214,7 +214,7 @@ def test_output_of_a_server_does_not_control_the_terminal(replay, two_calls, ser
     assert "Working \\\\u001b[31m" in out or "Working \\u001b[31m" in out
 
 
-def test_a_server_that_answers_twice(found, two_calls, server):
+def test_a_server_that_responds_twice(found, two_calls, server):
     code, report = found(two_calls, "--", *server('say(id=message["id"], result={"content": []})'))
     assert code == 1
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("additional answer", 1), ("additional answer", 2)]

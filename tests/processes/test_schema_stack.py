@@ -1,11 +1,11 @@
-"""The deepest values that are let through to the library, on the smallest stack of a thread: nothing ends the process."""
+"""The deepest values that are passed to the library, on the smallest stack of a thread: the process survives."""
 
 import subprocess
 import sys
 
 import pytest
 
-# Both kinds of question, for values up to the limit: whether it fits, and why it does not.
+# Both functions, for values up to the limit: whether a value is valid, and why it is not.
 DEEPEST = """
 import sys, threading
 from twopipes._schema.validation import compile_schema

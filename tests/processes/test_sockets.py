@@ -1,4 +1,4 @@
-"""Servers that listen: many connections, each on its own, and the same words as over stdio."""
+"""Servers that listen: many independent connections, and the same messages as over stdio."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ EVERYTHING = EXAMPLES / "everything.py"
 
 @pytest.fixture(params=["unix", "tcp"])
 def place(request, tmp_path):
-    """What to say to `twopipes run` to make it listen."""
+    """The options of `twopipes run` to listen."""
     return ["--unix", tmp_path / "server.sock"] if request.param == "unix" else ["--tcp", "127.0.0.1:0"]
 
 
@@ -26,8 +26,8 @@ def serve(listening):
     return serve
 
 
-def test_connections_are_sessions_of_their_own(place, serve, connect):
-    """ST-05: one connection's handshake, level and history are nothing to another."""
+def test_connections_are_separate_sessions(place, serve, connect):
+    """ST-05: the handshake, log level and history of a connection do not affect another."""
     child, address = serve(place)
     first, second, third = (connect(address) for _ in range(3))
     first.initialize(elicitation={})
@@ -39,7 +39,7 @@ def test_connections_are_sessions_of_their_own(place, serve, connect):
     child.ended()
 
 
-def test_the_death_of_a_connection_harms_no_other(place, serve, connect):
+def test_a_lost_connection_does_not_affect_others(place, serve, connect):
     """SD-08: dropped in the middle of a call, a line, and a subscription."""
     child, address = serve(place)
     survivor = connect(address)
@@ -51,7 +51,7 @@ def test_the_death_of_a_connection_harms_no_other(place, serve, connect):
         victim.say(modern("listen", "subscriptions/listen", notifications={"toolsListChanged": True}))
         victim.say(call(1, "block", seconds=1000.0), call(2, "echo", text="x" * 1_000_000))
         victim._send(b'{"jsonrpc":"2.0",')
-        if number % 2:  # a reset instead of an end, where the system makes the difference
+        if number % 2:  # a reset instead of EOF, where the system distinguishes them
             victim.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
         victim.dispose()
     assert text_of(survivor.hear_answer("long")) == "20 steps"
@@ -80,7 +80,7 @@ def test_a_signal_ends_subscriptions_and_finishes_calls(number, place, serve, co
     child.ended()
 
 
-def test_a_stuck_tool_does_not_hold_a_server_that_listens(place, write, serve, connect):
+def test_a_stuck_tool_does_not_keep_a_listening_server_alive(place, write, serve, connect):
     program = """
         import sys, time
         from twopipes import Server, ServerSettings
@@ -100,7 +100,7 @@ def test_a_stuck_tool_does_not_hold_a_server_that_listens(place, write, serve, c
     assert peer.out.rest() == []
 
 
-def test_a_unix_socket_is_private_and_goes_with_its_server(serve, connect, tmp_path):
+def test_a_unix_socket_is_private_and_removed_with_its_server(serve, connect, tmp_path):
     path = tmp_path / "server.sock"
     child, address = serve(["--unix", path])
     assert address == f"unix:{path}"
@@ -127,7 +127,7 @@ def test_run_listens_as_the_program_says(write, listening, connect, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["taken", "no such folder", "no such port", "no such host"])
-def test_where_nobody_can_listen_one_line_says_why(kind, serve, run, tmp_path):
+def test_an_unusable_address_is_reported_in_one_line(kind, serve, run, tmp_path):
     if kind == "taken":
         child, _ = serve(["--unix", tmp_path / "taken"])
     place = {
@@ -145,7 +145,7 @@ def test_where_nobody_can_listen_one_line_says_why(kind, serve, run, tmp_path):
         child.ended()
 
 
-def test_serve_inside_a_loop_ends_when_it_is_cancelled_and_takes_no_signals(write, run, tmp_path):
+def test_serve_inside_a_loop_ends_when_cancelled_and_handles_no_signals(write, run, tmp_path):
     program = f"""
         import asyncio, json, os, signal
         from twopipes import Server
@@ -177,11 +177,11 @@ def test_serve_inside_a_loop_ends_when_it_is_cancelled_and_takes_no_signals(writ
     assert (done.stdout, done.stderr) == (b"good\n", b"")
 
 
-# The same words, whatever carries them
+# The same messages over every channel
 
 
 def rounds(peer):
-    """A conversation of both eras with questions, errors, progress and a subscription: everything that was said, in order."""
+    """Run a conversation of both eras with questions, errors, progress and a subscription; return all messages in order."""
     heard = []
 
     def ask(message):
@@ -224,7 +224,7 @@ def rounds(peer):
     return heard
 
 
-def without_what_differs(messages):
+def without_differences(messages):
     for message in messages:
         message.get("result", {}).pop("requestState", None)
     return messages
@@ -242,6 +242,6 @@ def test_the_same_conversation_over_stdio_and_sockets(launch, serve, connect, tm
         heard[place[0]] = rounds(connect(address))
         child.signal()
         child.ended()
-    first, *others = map(without_what_differs, heard.values())
+    first, *others = map(without_differences, heard.values())
     assert len(first) > 14
     assert all(other == first for other in others)

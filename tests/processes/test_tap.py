@@ -1,4 +1,4 @@
-"""``twopipes tap`` between a host and a server: everything passes, everything is written down, and nothing stays."""
+"""``twopipes tap`` between a host and a server: it passes on and records everything, and no process remains."""
 
 import os
 import pty
@@ -33,8 +33,8 @@ STUBBORN_FAMILY = """
     while True:
         signal.pause()
 """
-# Exits on EOF, and leaves a child behind.
-LEAVES_SOMEBODY = """
+# Exits on EOF, but its child keeps running.
+LEAVES_A_CHILD = """
     import os, signal
     grandchild = os.fork()
     if grandchild == 0:
@@ -44,7 +44,7 @@ LEAVES_SOMEBODY = """
     while os.read(0, 1):
         pass
 """
-# Starts a tap, optionally passes its pipes to a process that keeps running, prints the numbers, and stays.
+# Starts a tap, optionally passes its pipes to a process that keeps running, prints the numbers, and waits.
 HOST = """
     import subprocess, sys
     tap = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -79,7 +79,7 @@ def tapped(file):
 
 @pytest.fixture(params=["here", "as on macOS"])
 def tapped_anywhere(request, tapped):
-    """The same, as on this system and as on others."""
+    """The same, as on this system and on others."""
 
     def tapped_anywhere(command):
         words = tapped(command)
@@ -114,7 +114,7 @@ def test_a_line_of_64_mib_passes(run, tapped, file):
     done = run(tapped(["cat"]), input=line)
     assert done.returncode == 0
     assert done.stdout == line
-    # The trace, or stderr at its end, reports what the disk was too slow for.
+    # The trace, or stderr at the end, reports entries that were lost because the disk was too slow.
     recorded = sum(len(bytes_of(file, kind)) for kind in "><")
     lost = sum(event.size or 0 for event in events_of(file) if event.name == "lost")
     assert recorded + lost >= 2 * (len(line) - 1) or b"is incomplete" in done.stderr
@@ -142,7 +142,7 @@ def test_values_are_redacted_before_they_are_written(run, tapped, file):
     assert read(file).header.redacted == ("token", "pin")
 
 
-def test_the_environment_may_name_what_is_redacted(run, tapped, file):
+def test_the_environment_may_list_names_to_redact(run, tapped, file):
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"Token": "secret", "pin": "1234"}}
     run(tapped(["cat"], "--redact", "token"), input=lines(message), env={"TWOPIPES_REDACT": "pin"})
     assert read(file).header.redacted == ("token", "pin")
@@ -184,7 +184,7 @@ def test_a_host_that_does_not_read_stops_the_server(launch, tapped, environment,
 def test_a_server_that_does_not_read_stops_the_host(tapped, environment, tmp_path):
     with subprocess.Popen(tapped(DEAF), stdin=-1, stdout=-1, bufsize=0, env=environment, cwd=tmp_path) as host:
         assert host.stdout.readline() == b"ready\n"
-        # It can write only what the pipes hold.
+        # It can write only as much as the pipes hold.
         filled = subprocess.run(program(FILLS), stdout=host.stdin, stderr=subprocess.PIPE, check=True, timeout=NET, env=environment)
         assert int(filled.stderr) < MIB
         host.terminate()
@@ -195,7 +195,7 @@ def test_a_server_that_does_not_read_stops_the_host(tapped, environment, tmp_pat
 # Ends of streams
 
 
-def test_the_end_of_the_servers_output_passes_while_it_lives_on(launch, tapped, file):
+def test_eof_of_the_server_is_passed_on_while_it_keeps_running(launch, tapped, file):
     child = launch(tapped("import os; os.write(1, b'last\\n'); os.close(1); os.read(0, 1); os._exit(5)"))
     assert child.out.rest() == [b"last\n"]
     assert child.process.poll() is None
@@ -285,7 +285,7 @@ def test_control_c_in_a_terminal_reaches_the_server_once(tapped, environment, tm
 
 
 def test_a_server_starts_with_signals_as_they_were(run, tapped):
-    """Python ignores SIGPIPE for itself, and the tap blocks what it waits for."""
+    """Python ignores SIGPIPE for itself, and the tap blocks the signals that it waits for."""
     look = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
     with_tap, without = (
         # Two signals that glibc reserves are ignored in processes that it spawns.
@@ -295,7 +295,7 @@ def test_a_server_starts_with_signals_as_they_were(run, tapped):
     assert with_tap == without
 
 
-def test_sigterm_reaches_what_the_server_started(launch, tapped):
+def test_sigterm_reaches_the_processes_of_the_server(launch, tapped):
     child = launch(tapped(["sh", "-c", "sleep 60 & echo $!; wait"]))
     grandchild = int(child.out.next())
     child.signal()
@@ -303,7 +303,7 @@ def test_sigterm_reaches_what_the_server_started(launch, tapped):
     wait_until(lambda: not is_running(grandchild))
 
 
-def test_sigkill_takes_the_server_and_what_it_started_along(launch, tapped, file):
+def test_sigkill_of_the_tap_ends_the_server_and_its_processes(launch, tapped, file):
     child = launch(tapped(STUBBORN_FAMILY))
     family = list(map(int, child.out.next().split()))
     child.signal(signal.SIGKILL)
@@ -315,14 +315,14 @@ def test_sigkill_takes_the_server_and_what_it_started_along(launch, tapped, file
     assert events_of(file)[-1].reason == "the tap was killed"
 
 
-def test_sigkill_of_the_whole_group_takes_the_server_along(launch, tapped):
+def test_sigkill_of_the_whole_group_ends_the_server(launch, tapped):
     child = launch(tapped(STUBBORN_FAMILY), start_new_session=True)
     family = list(map(int, child.out.next().split()))
     os.killpg(child.process.pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_running, family)))
 
 
-def test_what_the_server_left_in_its_group_ends_with_the_tap(launch, tapped):
+def test_leftover_processes_of_the_server_end_with_the_tap(launch, tapped):
     """The host cannot reach it: the group of the server is not that of the tap."""
     child = launch(tapped(["sh", "-c", "(trap '' TERM; exec sleep 60 >&- 2>&-) & echo $!; exec cat"]))
     left = int(child.out.next())
@@ -331,7 +331,7 @@ def test_what_the_server_left_in_its_group_ends_with_the_tap(launch, tapped):
     wait_until(lambda: not is_running(left))
 
 
-def test_nothing_of_the_tap_is_left_when_the_server_has_ended(launch, tapped):
+def test_no_process_of_the_tap_remains_after_the_server(launch, tapped):
     child = launch(tapped(["cat"]))
     child.say("hello")
     child.out.next()
@@ -344,10 +344,10 @@ def test_nothing_of_the_tap_is_left_when_the_server_has_ended(launch, tapped):
 
 @pytest.mark.parametrize(
     ("server", "pipes"),
-    [(LEAVES_SOMEBODY, "closed"), (LEAVES_SOMEBODY, "held"), (STUBBORN_FAMILY, "held")],
+    [(LEAVES_A_CHILD, "closed"), (LEAVES_A_CHILD, "held"), (STUBBORN_FAMILY, "held")],
     ids=["polite", "polite, and the pipes are held", "stubborn, and the pipes are held"],
 )
-def test_a_dead_host_takes_the_server_along(server, pipes, launch, tapped_anywhere, file):
+def test_the_death_of_the_host_ends_the_server(server, pipes, launch, tapped_anywhere, file):
     host = launch(program(HOST, pipes, *tapped_anywhere(server)))
     tap, holder, *family = map(int, host.out.next().split())
     try:

@@ -1,4 +1,4 @@
-"""``twopipes tap`` and the disk, the command line, and what a host hands over beside the three streams."""
+"""``twopipes tap`` and the disk, the command line, and other descriptors than the three streams."""
 
 import os
 import select
@@ -59,7 +59,7 @@ def test_an_unwritable_home_does_not_delay_the_wire(run):
     assert b"nothing is recorded" in done.stderr
 
 
-# Writes far more than may wait for the disk, then echoes.
+# Writes far more than the buffer for the disk holds, then echoes.
 FLOODS = """
     import os
     piece = b"x" * 65535 + b"\\n"
@@ -108,7 +108,7 @@ def test_a_fresh_file_in_the_state_folder_is_named_on_stderr(run, tmp_path):
         assert bytes_of(path, "<") == b"x\n"
 
 
-def test_a_recording_that_is_there_already_is_kept(run, tapped, file, tmp_path):
+def test_an_existing_recording_is_kept(run, tapped, file, tmp_path):
     for text in (b"one\n", b"two\n"):
         run(tapped(["cat"]), input=text)
     assert bytes_of(file, "<") == b"two\n"
@@ -152,7 +152,7 @@ def test_a_mistake_on_the_command_line_is_one_line(words, run):
     assert done.stderr.count(b"\n") == 1
 
 
-def test_the_option_of_other_commands_for_a_recording_leads_to_the_one_of_tap(run):
+def test_the_recording_option_of_other_commands_suggests_the_one_of_tap(run):
     for words in (["--trace", "x.jsonl"], ["--trace=x.jsonl"]):
         done = run(python("-m", "twopipes", "tap", *words, "--", "cat"))
         assert (done.returncode, done.stdout) == (2, b"")
@@ -188,7 +188,7 @@ def test_other_descriptors_reach_the_server_and_end_with_it(tapped, environment,
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_a_host_may_leave_a_stream_closed(missing, tapped, environment, tmp_path):
+def test_a_host_may_close_a_stream(missing, tapped, environment, tmp_path):
     closes = textwrap.dedent("""
         import os, sys
         os.close(int(sys.argv[1]))
@@ -216,6 +216,6 @@ def test_little_is_imported_before_the_server_runs(run, tapped):
     assert run([sys.executable, "-c", code]).stdout == b"[]\n"
 
 
-def test_initialize_is_answered_as_without_a_tap(run, tapped):
+def test_initialize_gets_the_same_response_as_without_a_tap(run, tapped):
     server = python(EXAMPLES / "hello.py")
     assert run(tapped(server), input=lines(INITIALIZE)).stdout == run(server, input=lines(INITIALIZE)).stdout

@@ -1,4 +1,4 @@
-"""A client and a server in a process of its own: the same conversation as in memory, over real pipes."""
+"""A client and a server in a separate process: the same conversation as in memory, over real pipes."""
 
 import os
 import sys
@@ -59,8 +59,8 @@ async def test_with_await(server):
     talk.expect_ended_by_eof()
 
 
-def test_what_one_learns_of_a_command_another_does_not_know(server):
-    """Otherwise the second conversation would differ from the first, by the order of the tests."""
+def test_the_era_of_a_command_is_not_shared_between_conversations(server):
+    """Otherwise a conversation would depend on the order of the tests."""
     first, second = (child(server) for _ in range(2))
     for opening in (first, second):
         with opening:
@@ -68,7 +68,7 @@ def test_what_one_learns_of_a_command_another_does_not_know(server):
     assert first.conversation.transcript() == second.conversation.transcript()
 
 
-# Whom to start
+# The command
 
 
 def test_a_command_may_be_given_in_any_way(server, tmp_path):
@@ -108,7 +108,7 @@ def test_env_and_cwd_reach_the_child(write, tmp_path):
         (lambda: child([]), "at least one non-empty string"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_started(make, words):
+def test_invalid_arguments_are_refused_before_anything_is_started(make, words):
     with pytest.raises(LocalProtocolError, match=words):
         make()
 
@@ -124,7 +124,7 @@ def test_a_command_that_cannot_be_started_is_an_error():
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("way", [">", "<"])
 @pytest.mark.parametrize("fault", [drop, garble, truncate])
-def test_a_line_that_is_lost_costs_one_call(server, fault, way, era):
+def test_a_lost_line_fails_one_call(server, fault, way, era):
     lost = fault(way, method="tools/call") if fault is drop else fault(way, b"?" if fault is garble else 3, method="tools/call")
     with child(server, era=era, faults=[lost]) as talk:
         while talk.faults.unused:  # on a busy machine a call may time out before there is a line to lose
@@ -134,7 +134,7 @@ def test_a_line_that_is_lost_costs_one_call(server, fault, way, era):
     talk.expect_ended_by_eof()
 
 
-def test_lines_may_come_late_and_twice(server):
+def test_lines_may_be_delayed_and_repeated(server):
     faults = [
         delay("<", 0.05, method="tools/call"),
         duplicate("<", method="tools/call", nth=2),
@@ -148,7 +148,7 @@ def test_lines_may_come_late_and_twice(server):
 
 
 @pytest.mark.parametrize("way", [">", "<"])
-def test_a_child_that_is_killed_is_started_again(server, way):
+def test_a_killed_child_is_restarted(server, way):
     with child(server, faults=[kill(way, method="tools/call")], restart=RestartPolicy(first_delay=0)) as talk:
         talk.client.list_tools()
         first = talk.client.pid
@@ -166,10 +166,10 @@ def test_a_call_that_must_not_be_repeated_reports_how_the_server_ended(server):
     assert caught.value.stderr == ("ready",)
 
 
-# What one may expect of a process
+# Expectations
 
 
-def test_a_process_that_prints_to_its_wire_is_found_out(write):
+def test_a_process_that_prints_to_its_wire_is_detected(write):
     file = write("""
         import sys
         print("Welcome!", flush=True)
@@ -189,7 +189,7 @@ def test_a_process_that_prints_to_its_wire_is_found_out(write):
         ("time.sleep(600)", {"timeouts": Timeouts(shutdown=0.5)}, "ended by SIGTERM"),
     ],
 )
-def test_a_process_that_does_not_end_well_is_found_out(write, last_words, options, words):
+def test_a_process_that_does_not_exit_cleanly_is_detected(write, last_words, options, words):
     file = write(f"""
         import sys, time
         from twopipes import Server
@@ -202,7 +202,7 @@ def test_a_process_that_does_not_end_well_is_found_out(write, last_words, option
         talk.expect_ended_by_eof()
 
 
-def test_what_it_said_last_is_shown(write):
+def test_the_last_lines_of_stderr_are_shown(write):
     file = write("""
         import sys
         from twopipes import Server

@@ -1,4 +1,4 @@
-"""The plugin in a real pytest of its own, in a folder of its own."""
+"""The plugin in a separate pytest process, in its own folder."""
 
 import os
 import re
@@ -28,13 +28,13 @@ SERVER = """
 
 @pytest.fixture
 def pytest_run(tmp_path, write):
-    """Runs pytest in a project with a server and these tests, with our plugin and no other."""
+    """Run pytest in a project with a server and these tests, with only our plugin."""
     write(SERVER, "sums.py")
 
     def pytest_run(tests, *arguments, env=(), name="test_sums.py"):
         write(tests, name)
         command = [sys.executable, "-m", "pytest", "-p", "twopipes.testing.plugin", "-p", "no:cacheprovider", *arguments]
-        # pytest says more where it sees that it runs in CI.
+        # pytest prints more if it detects CI.
         quiet = {name: value for name, value in ENVIRONMENT.items() if name not in {"CI", "BUILD_NUMBER"}}
         environment = {**quiet, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200", **dict(env)}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=NET, check=False)
@@ -168,7 +168,7 @@ def test_a_conversation_is_stored_compared_and_stored_again(pytest_run, tmp_path
     assert file.read_text() == stored
 
 
-def test_every_test_has_files_of_its_own(pytest_run, tmp_path):
+def test_every_test_has_its_own_files(pytest_run, tmp_path):
     tests = """
         import pytest
         from sums import server

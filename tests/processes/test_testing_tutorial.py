@@ -42,7 +42,7 @@ def test_the_files_of_the_page_are_found(project):
 
 def test_its_tests_pass_as_the_page_says(project):
     done = project()
-    assert "1 failed" in done.stdout, done.stdout  # there is no conversation yet
+    assert "1 failed" in done.stdout, done.stdout  # the conversation does not exist yet
     assert "does not exist yet. The conversation now:" in done.stdout
     assert re.search(r" \d+ passed", done.stdout), done.stdout
     done = project("--update-conversations", "test_conversation.py")

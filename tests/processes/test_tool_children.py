@@ -86,7 +86,7 @@ def test_children_of_tools_are_ended_with_the_server(how, write, launch):
     child.ended()
 
 
-def test_a_child_with_a_session_of_its_own_goes_on(write, launch):
+def test_a_child_in_its_own_session_keeps_running(write, launch):
     child = launch(write(PARENT))
     child.initialize()
     pid = int(text_of(child.ask(call(1, "start", detached=True))))
@@ -117,7 +117,7 @@ def test_children_and_grandchildren_are_ended_with_the_server(family, how, write
     try:
         end_of(child, how)
         child.ended()
-        # The server does not exit before they are gone.
+        # The server does not exit before they have exited.
         assert [pid for pid in pids if is_running(pid)] == []
     finally:
         for pid in pids:
@@ -148,7 +148,7 @@ def test_processes_that_fork_when_they_are_asked_to_end_are_ended(write, launch,
 @pytest.mark.parametrize("second", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("how", ["end of input", "signal"])
 def test_a_server_that_is_killed_while_it_ends_leaves_no_children(how, second, write, launch):
-    """Hosts send the next signal after as little as 0.1 s. The call under way still had its time."""
+    """Hosts send the next signal after as little as 0.1 s. The running call still gets its time."""
     child = launch(write(PATIENT))
     child.initialize()
     child.say(call(1, "wait_for_a_stubborn_child"))
@@ -168,11 +168,11 @@ def test_a_server_that_is_killed_while_it_ends_leaves_no_children(how, second, w
 
 
 def children_of(pid):
-    """Of any of its threads."""
+    """Return the children of all its threads."""
     return [each for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
 
 
-def test_what_the_launcher_left_to_the_server_goes_on(write, launch):
+def test_processes_inherited_from_the_launcher_keep_running(write, launch):
     """The shell becomes the server, so that its child is one of the server."""
     words = ["sh", "-c", 'sleep 1000 >&2 & echo $! >&2; exec "$0" "$@"', *python(write(PARENT))]
     child = launch(words)
@@ -213,7 +213,7 @@ def test_shared_memory_is_removed_after_the_end(write, launch):
     wait_until(lambda: not Path("/dev/shm", name).exists())
 
 
-def test_a_program_that_goes_on_after_run_has_no_zombies(write, launch):
+def test_a_program_that_continues_after_run_has_no_zombies(write, launch):
     after = """
     from pathlib import Path
     started[0].wait()

@@ -1,4 +1,4 @@
-"""The usual mistakes that only a process shows: what a program prints, reads and ends, and what its host is told."""
+"""The usual mistakes that only a process shows: printing, reading and exiting, and what the host gets."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from processes.launching import INITIALIZE, INITIALIZED, call, lines, text_of
 from twopipes import Server, ServerExited, Timeouts, connect
 from twopipes.errors import StartFailed
 
-# Does in its tools what programs do that own their terminal.
+# Its tools behave like a program at a terminal.
 HABITS = """
     import sys
     from twopipes import Server
@@ -45,7 +45,7 @@ HABITS = """
 
 @pytest.fixture
 def habits(write, run):
-    """Calls one tool after the other; returns what each said, and what stderr says."""
+    """Call one tool after the other; return their results, and stderr."""
 
     def habits(*tools):
         calls = [call(number, tool) for number, tool in enumerate(tools, start=1)]
@@ -140,7 +140,7 @@ def test_serving_the_standard_streams_in_a_loop_can_be_recorded_and_cancelled(wr
 
 
 def failed(error, *target) -> str:
-    """What a caller reads who cannot connect."""
+    """Return the error message of a failed connection."""
 
     async def main():
         async with connect(*target, timeouts=Timeouts(connect=60)):
@@ -177,8 +177,8 @@ def test_a_program_that_never_runs_its_server(write):
     assert said.endswith("it wrote nothing to stderr; a server runs until its stdin is closed: does the program call server.run()?")
 
 
-def test_the_same_mistakes_cost_a_server_in_this_process_nothing():
-    """There is nothing to guard there: the streams are the caller's own."""
+def test_the_same_mistakes_do_no_harm_in_an_in_process_server():
+    """Nothing is guarded there: the streams belong to the caller."""
     server = Server("here")
 
     @server.tool

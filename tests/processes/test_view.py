@@ -87,7 +87,7 @@ def test_lines_fit_the_terminal(run, trace, columns):
     assert any(line.endswith(" 300 ms") and len(line) == columns for line in seen.splitlines())
 
 
-def test_colours_where_they_are_asked_for(run, trace):
+def test_colours_can_be_requested(run, trace):
     assert b"\x1b[" in run(python(*VIEW, "--color", "always", trace)).stdout
     assert "\x1b[3" not in in_a_terminal(run, *VIEW, trace, NO_COLOR="1")[0]
 

@@ -1,4 +1,4 @@
-"""Hostile, huge and hasty input to a real server: the next good line is always served."""
+"""Hostile, huge and early input to a real server: the next good line is always served."""
 
 import fcntl
 import json
@@ -38,8 +38,8 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("kind", ["one after the other", "all at once"])
-def test_malformed_lines_are_answered_and_the_session_goes_on(kind, everything):
-    """Defects 5 and 16 of the peers: they end the session, or say nothing."""
+def test_malformed_lines_get_a_response_and_the_session_continues(kind, everything):
+    """Defects 5 and 16 of the peers: they end the session, or send nothing."""
     if kind == "all at once":
         everything.say(*(line for line, _, _ in BAD_LINES.values()))
         answers = [everything.hear() for _ in BAD_LINES]
@@ -67,8 +67,8 @@ def test_bytes_that_are_not_text_get_an_error(everything):
     everything.finish()
 
 
-def test_two_requests_with_one_id_get_one_answer(everything):
-    """Defect 10 of the peers: they answer twice."""
+def test_two_requests_with_one_id_get_one_response(everything):
+    """Defect 10 of the peers: they respond twice."""
     everything.say(call(1, "block", seconds=0.2), call(1, "echo", text="me too"), PING)
     said = [everything.hear(), everything.hear()]
     said += everything.finish()
@@ -78,7 +78,7 @@ def test_two_requests_with_one_id_get_one_answer(everything):
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("tool", ["slow", "block"])
-def test_silence_after_a_cancellation(tool, era, launch):
+def test_no_message_after_a_cancellation(tool, era, launch):
     """CA-03, CA-04, defect 11 of the peers: not one message for that id or its token, up to the end."""
     child = launch(EXAMPLES / "everything.py")
     arguments = {"seconds": 0.001, "steps": 100_000} if tool == "slow" else {"seconds": 1000.0}
@@ -93,9 +93,9 @@ def test_silence_after_a_cancellation(tool, era, launch):
         while child.hear()["params"]["progress"] < 3:
             pass
     child.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x", "reason": "enough"}})
-    # What was said before the server read the cancellation may still come; the answer to this was not.
+    # Messages sent before the server read the cancellation may still arrive; the response to this was sent later.
     child.ask(modern("after", "tools/call", name="echo", arguments={"text": "still there"}))
-    # No second is lost on the cancelled tool, which could go on for a quarter of an hour.
+    # The server does not wait for the cancelled tool, which could run for a quarter of an hour.
     assert child.finish() == []
 
 
@@ -108,11 +108,11 @@ def test_a_cancelled_id_may_be_used_again(everything):
 
 @pytest.mark.parametrize("size", [10 * MIB, 63 * MIB], ids=["10 MiB", "63 MiB"])
 def test_a_large_line_is_served(size, everything):
-    """Defect 17 of the peers: they hang up at 10 MB, or have no limit at all."""
+    """Defect 17 of the peers: they disconnect at 10 MB, or have no limit at all."""
     text = "x" * size
     assert len(text_of(everything.ask(call(1, "echo", text=text)))) == size
     assert everything.ask(PING)["result"] == {}
-    # The text is there twice, in the request and in the answer, with some copies on the way; not hundreds of megabytes more.
+    # The text is in memory in the request and the response, with some copies in between; not hundreds of megabytes more.
     status = Path(f"/proc/{everything.process.pid}/status").read_text()
     peak = int(re.search(r"VmHWM:\s*(\d+)", status)[1]) * 1024
     assert peak < 64 * MIB + 8 * size
@@ -139,7 +139,7 @@ def test_a_message_may_come_in_any_pieces(everything):
 
 
 def test_lines_of_concurrent_tools_do_not_mix(everything):
-    """FR-13: large answers of many tools at once, each on its line."""
+    """FR-13: large results of many tools at once, each on its line."""
     everything.say(*(call(number, "echo", text=str(number % 10) * 200_000) for number in range(50)))
     for _ in range(50):
         answer = everything.hear()
@@ -171,19 +171,19 @@ def test_a_client_that_floods_and_never_reads_does_not_grow_the_server(environme
     assert process.wait(NET) == 0
 
 
-def test_pipelined_openings_are_answered_in_order(launch):
-    """Discovery and a handshake in one read, as impatient hosts send them; then a bare modern request."""
+def test_pipelined_openings_get_responses_in_order(launch):
+    """Discovery and a handshake in one read, as some hosts send them; then a plain modern request."""
     child = launch(EXAMPLES / "hello.py")
     child.say(modern("probe", "server/discover"), INITIALIZE, INITIALIZED, modern(1, "tools/list"), PING)
     heard = [child.hear()["id"] for _ in range(4)]
-    # What the session answers by itself keeps its order; a handler takes the time that it takes.
+    # Responses of the session itself keep their order; those of handlers may come later.
     assert [id_ for id_ in heard if id_ != 1] == ["probe", 0, "ping"]
     assert 1 in heard
     assert child.finish() == []
 
 
 def test_credentials_come_from_the_environment(write, launch):
-    """FR-16: a server that is given a secret by the environment serves without any exchange about it on the wire."""
+    """FR-16: a server gets a secret from the environment, without any message about it on the wire."""
     program = """
         import os
         from twopipes import Server
@@ -201,5 +201,5 @@ def test_credentials_come_from_the_environment(write, launch):
     assert answer["result"]["structuredContent"] == {"result": 10}
     child.finish()
     assert "auth" not in json.dumps(opened)
-    # Nor does anything of it appear in the trace.
+    # It does not appear in the trace either.
     assert "top secret" not in child.complaints()
