@@ -115,28 +115,28 @@ class Wire:
         self._send = send
         self.out = out
 
-    def say(self, *messages: dict | str) -> None:
+    def send(self, *messages: dict | str) -> None:
         self._send(lines(*messages))
 
-    def hear(self) -> dict:
+    def receive(self) -> dict:
         line = self.out.next()
         assert line is not None, "the server sent nothing more"
         return json.loads(line)
 
-    def hear_answer(self, id_: Any) -> dict:
+    def receive_response(self, id_: Any) -> dict:
         """Return the next message with this id; skip others."""
         while True:
-            message = self.hear()
+            message = self.receive()
             if "method" not in message and message.get("id") == id_:
                 return message
 
     def ask(self, message: dict) -> dict:
-        self.say(message)
-        return self.hear_answer(message["id"])
+        self.send(message)
+        return self.receive_response(message["id"])
 
     def initialize(self, **capabilities: Any) -> dict:
         answer = self.ask(INITIALIZE | {"params": INITIALIZE["params"] | {"capabilities": capabilities}})
-        self.say(INITIALIZED)
+        self.send(INITIALIZED)
         return answer
 
 

@@ -126,9 +126,9 @@ def test_a_running_call_gets_a_response_after_eof(wire, sleeper):
     """SD-02, SD-07: during a call, the response comes first."""
     child = sleeper(wire=wire)
     child.initialize()
-    child.say(call(1, "wait"))
+    child.send(call(1, "wait"))
     child.err.until("begun")
-    child.say(call(2, "nap", seconds=0.05), call(3, "release"))
+    child.send(call(2, "nap", seconds=0.05), call(3, "release"))
     answers = {answer["id"]: text_of(answer) for answer in child.finish()}
     assert answers == {1: "waited", 2: "woke up", 3: "released"}
 
@@ -136,8 +136,8 @@ def test_a_running_call_gets_a_response_after_eof(wire, sleeper):
 def test_a_listen_does_not_hold_the_process(launch):
     """SD-02: with open listens."""
     child = launch(EXAMPLES / "everything.py")
-    child.say(modern(1, "subscriptions/listen", notifications={"toolsListChanged": True}))
-    assert child.hear()["method"] == "notifications/subscriptions/acknowledged"
+    child.send(modern(1, "subscriptions/listen", notifications={"toolsListChanged": True}))
+    assert child.receive()["method"] == "notifications/subscriptions/acknowledged"
     child.finish()
 
 
@@ -154,7 +154,7 @@ def test_a_tool_that_never_returns_does_not_hold_the_process(tool, sleeper):
     """SD-02, defect 8 of the peers: the process exits although the tool does not return."""
     child = sleeper(SHORT)
     child.initialize()
-    child.say(call(1, tool))
+    child.send(call(1, tool))
     child.err.until("begun")
     for answer in child.finish():
         assert "error" in answer
@@ -165,7 +165,7 @@ def test_a_blocked_event_loop_does_not_hold_the_process(tool, sleeper):
     """SD-02: the loop cannot see EOF, but a thread does."""
     child = sleeper(SHORT + ", blocked_after=0.05")
     child.initialize()
-    child.say(call(1, tool))
+    child.send(call(1, tool))
     child.err.until("begun")
     # The child of a tool is ended before the server, so the tool may return in time for a response.
     assert [line["id"] for line in child.finish()] in ([], [1])
@@ -220,7 +220,7 @@ def test_a_response_larger_than_the_pipe_is_sent_completely(launch):
     child = launch(EXAMPLES / "everything.py")
     child.initialize()
     text = "x" * 3_000_000
-    child.say(call(1, "echo", text=text))
+    child.send(call(1, "echo", text=text))
     (answer,) = child.finish()
     assert text_of(answer) == text
 
@@ -243,8 +243,8 @@ def test_a_signal_ends_subscriptions_properly(number, launch):
     """SU-13, SU-14: for each listen a cancellation, then the result."""
     child = launch(EXAMPLES / "everything.py")
     for listen in (1, "one"):
-        child.say(modern(listen, "subscriptions/listen", notifications={"toolsListChanged": True}))
-        assert child.hear()["method"] == "notifications/subscriptions/acknowledged"
+        child.send(modern(listen, "subscriptions/listen", notifications={"toolsListChanged": True}))
+        assert child.receive()["method"] == "notifications/subscriptions/acknowledged"
     child.signal(number)
     said = child.ended()
     for listen in (1, "one"):
@@ -291,10 +291,10 @@ def test_a_signal_ends_subscriptions_properly_into_a_file(run, write, tmp_path):
 def test_a_running_call_is_finished_after_a_signal(number, sleeper):
     child = sleeper("drain_on_signal=30")
     child.initialize()
-    child.say(call(1, "wait"))
+    child.send(call(1, "wait"))
     child.err.until("begun")
     child.signal(number)
-    child.say(call(2, "release"))
+    child.send(call(2, "release"))
     assert {answer["id"]: text_of(answer) for answer in child.ended()} == {1: "waited", 2: "released"}
 
 
@@ -325,7 +325,7 @@ def test_a_signal_after_eof_cancels_calls_and_still_cleans_up(write, launch):
     """
     child = launch(write(program))
     child.initialize()
-    child.say(call(1, "work"))
+    child.send(call(1, "work"))
     child.err.until("begun")
     child.end_input()
     child.signal()
@@ -342,7 +342,7 @@ def test_a_signal_after_eof_cancels_calls_and_still_cleans_up(write, launch):
 def test_a_signal_ends_a_server_whose_tool_never_returns(tool, number, sleeper):
     child = sleeper(SHORT)
     child.initialize()
-    child.say(call(1, tool))
+    child.send(call(1, tool))
     child.err.until("begun")
     child.signal(number)
     child.ended()
@@ -353,7 +353,7 @@ def test_a_signal_ends_a_server_whose_tool_never_returns(tool, number, sleeper):
 def test_the_same_signal_again_exits_at_once(number, tool, sleeper):
     child = sleeper("drain=1000, drain_on_signal=1000")
     child.initialize()
-    child.say(call(1, tool))
+    child.send(call(1, tool))
     child.err.until("begun")
     child.signal(number)
     wait_until_seen(child.process.pid, number)
@@ -468,7 +468,7 @@ def test_a_server_whose_launcher_was_killed_exits_while_another_process_holds_th
     with watching(int(middle.err.next())):
         middle.initialize()
         if tool is not None:
-            middle.say(call(1, tool))
+            middle.send(call(1, tool))
             middle.err.until("begun")
         middle.process.kill()
     assert "Traceback" not in middle.complaints()

@@ -80,8 +80,8 @@ def test_an_exit_in_a_subtask_of_a_tool_gets_a_response_and_ends_the_process(wri
     """asyncio itself lets a SystemExit of a task end the loop."""
     child = launch(write(RAISING))
     child.initialize()
-    child.say(call(1, "exit_in_a_subtask"))
-    assert child.hear()["error"]["message"] == "the handler was cancelled"
+    child.send(call(1, "exit_in_a_subtask"))
+    assert child.receive()["error"]["message"] == "the handler was cancelled"
     assert child.ended(3) == []
 
 
@@ -114,7 +114,7 @@ def test_a_server_that_cannot_read_reports_it_and_fails(wire, run_by, write, lau
     child = launch(program, wire=wire) if run_by == "python" else launch("-m", "twopipes", "run", program, wire=wire)
     child.initialize()
     assert text_of(child.ask(call(1, "fine"))) == "fine"
-    child.say(call("break", "fine"))
+    child.send(call("break", "fine"))
     assert child.out.rest() == []
     assert child.wait() not in {0, None}
     assert "a defect of the session" in child.complaints()

@@ -172,8 +172,8 @@ def test_a_forked_child_ends_as_its_tool_says_and_never_writes_to_the_wire(tool,
     child = launch(program, wire=wire)
     child.initialize()
     calls = dict(enumerate(WAYS, start=1))
-    child.say(*(call(number, tool, how=how) for number, how in calls.items()))
-    answers = [child.hear() for _ in calls]
+    child.send(*(call(number, tool, how=how) for number, how in calls.items()))
+    answers = [child.receive() for _ in calls]
     assert sorted(answer["id"] for answer in answers) == sorted(calls)
     assert {calls[answer["id"]]: text_of(answer) for answer in answers} == WAYS
     assert_it_still_serves(child)
@@ -212,8 +212,8 @@ def test_a_fork_in_the_first_call_never_writes_to_the_wire(tool, program, run):
 def test_a_tool_that_forks_in_another_way_gets_one_response(tool, result, program, launch):
     child = launch(program)
     child.initialize()
-    child.say(call(1, tool), call(2, "fine"))
-    answers = {answer["id"]: text_of(answer) for answer in (child.hear(), child.hear())}
+    child.send(call(1, tool), call(2, "fine"))
+    answers = {answer["id"]: text_of(answer) for answer in (child.receive(), child.receive())}
     assert answers == {1: result, 2: "fine"}
     assert_it_still_serves(child)
     assert child.finish() == []

@@ -147,14 +147,14 @@ def test_progress_gets_the_live_token_and_comes_before_the_response(mock):
     steps = [("<", notification("progress", progressToken="old", progress=n)) for n in (1, 2)]
     child = mock(*handshake(), (">", asked), *steps, ("<", answer(1, "done")))
     child.initialize()
-    child.say(request("x", "tools/call", name="slow", _meta={"progressToken": 77}))
-    assert [child.hear()["params"] for _ in range(2)] == [
+    child.send(request("x", "tools/call", name="slow", _meta={"progressToken": 77}))
+    assert [child.receive()["params"] for _ in range(2)] == [
         {"progressToken": 77, "progress": 1},
         {"progressToken": 77, "progress": 2},
     ]
-    assert texts_of(child.hear()) == "done"
-    child.say(request("y", "tools/call", name="slow"))  # no progress without a token
-    assert texts_of(child.hear()) == "done"
+    assert texts_of(child.receive()) == "done"
+    child.send(request("y", "tools/call", name="slow"))  # no progress without a token
+    assert texts_of(child.receive()) == "done"
     assert child.finish() == []
 
 
@@ -167,11 +167,11 @@ def test_questions_are_asked_again_and_any_response_is_accepted(mock):
         ("<", answer(1, "thought")),
     )
     child.initialize(sampling={})
-    child.say(call(1, "think"))
-    question = child.hear()
+    child.send(call(1, "think"))
+    question = child.receive()
     assert (question["method"], question["params"]) == ("sampling/createMessage", {"prompt": "Hi"})
-    child.say({"jsonrpc": "2.0", "id": question["id"], "result": {"whatever": 1}})
-    assert texts_of(child.hear()) == "thought"
+    child.send({"jsonrpc": "2.0", "id": question["id"], "result": {"whatever": 1}})
+    assert texts_of(child.receive()) == "thought"
     assert child.finish() == []
 
 
@@ -209,11 +209,11 @@ def test_a_question_of_the_stateless_era_is_asked_in_a_session(mock):
     opened = child.initialize(elicitation={})
     assert opened["result"]["protocolVersion"] == "2025-11-25"
     assert opened["result"]["capabilities"] == {"tools": {}}
-    child.say(request(1, "tools/call", name="ask"))
-    question = child.hear()
+    child.send(request(1, "tools/call", name="ask"))
+    question = child.receive()
     assert (question["method"], question["params"]) == ("elicitation/create", {"message": "?"})
-    child.say({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
-    assert texts_of(child.hear()) == "thanks"
+    child.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})
+    assert texts_of(child.receive()) == "thanks"
     assert child.finish() == []
 
 
@@ -243,7 +243,7 @@ def test_strict_responds_only_to_recorded_requests(mock):
 def test_a_missing_response_is_an_error_and_a_cancelled_request_gets_none(mock):
     child = mock(*handshake(), (">", call(1, "given-up")), (">", notification("cancelled", requestId=1)), (">", call(2, "torn")))
     child.initialize()
-    child.say(call(1, "given-up"))
+    child.send(call(1, "given-up"))
     assert child.ask(call(2, "torn"))["error"]["message"] == "session.jsonl ends before the response to this tools/call"
     assert child.finish() == []
 
@@ -260,8 +260,8 @@ def test_redacted_values_match_any_value(mock):
 def test_a_batch_gets_one_response(mock):
     child = mock(*handshake("2025-03-26"), (">", call(1, "t")), ("<", answer(1, "x")))
     child.ask(INITIALIZE | {"params": INITIALIZE["params"] | {"protocolVersion": "2025-03-26"}})
-    child.say(json.dumps([call(1, "t"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, request(2, "ping")]))
-    assert [each["id"] for each in child.hear()] == [1, 2]
+    child.send(json.dumps([call(1, "t"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, request(2, "ping")]))
+    assert [each["id"] for each in child.receive()] == [1, 2]
     assert child.finish() == []
 
 
@@ -269,12 +269,12 @@ def test_a_line_that_is_not_a_message_is_rejected_and_the_next_one_served(mock):
     child = mock(*handshake(), (">", call(1, "t")), ("<", answer(1, "x")))
     child.initialize()
     for line, code in (("{oops", -32700), ('{"jsonrpc":"2.0","id":3,"method":5}', -32600), ("[1", -32700), ("NaN", -32700)):
-        child.say(line)
-        error = child.hear()
+        child.send(line)
+        error = child.receive()
         assert error["error"]["code"] == code
         assert error.get("id") == (3 if code == -32600 else None)
     child._send(b"\xff\xfe\n\r\n  \n")
-    assert child.hear()["error"]["code"] == -32700
+    assert child.receive()["error"]["code"] == -32700
     assert texts_of(child.ask(call(9, "t"))) == "x"
     assert child.finish() == []
 

@@ -167,7 +167,7 @@ def test_standard_output_stays_guarded_while_a_tool_runs_in_its_thread(write, la
     """
     child = launch(write(program))
     child.initialize()
-    child.say(call(1, "stuck"))
+    child.send(call(1, "stuck"))
     child.err.until("at work")
     child.end_input()
     said = child.ended()
@@ -193,8 +193,8 @@ def test_twopipes_run_guards_even_a_flushed_banner(write, run):
 def test_everything_on_standard_output_is_a_message(launch):
     """FR-04: start-up, bad input, a tool that breaks, shutdown."""
     child = launch(EXAMPLES / "everything.py")
-    child.say("rubbish", "", '{"jsonrpc":"2.0"}', INITIALIZE, INITIALIZED, call(1, "boom"), call(2, "fail"), call(3, "nothing"))
-    said = [child.hear() for _ in range(6)] + child.ended_by(child.end_input, tracebacks=1)
+    child.send("rubbish", "", '{"jsonrpc":"2.0"}', INITIALIZE, INITIALIZED, call(1, "boom"), call(2, "fail"), call(3, "nothing"))
+    said = [child.receive() for _ in range(6)] + child.ended_by(child.end_input, tracebacks=1)
     assert all(message["jsonrpc"] == "2.0" and message.keys() & {"result", "error", "method"} for message in said)
     assert len(said) == 6
 
@@ -317,16 +317,16 @@ def test_a_coroutine_that_blocks_the_loop_is_named_once(over, write, listening, 
         wire = connect(address)
     wire.initialize()
     # The imports of the first call are done before the call that blocks.
-    wire.say(call(0, "no such tool"))
-    wire.hear_answer(0)
+    wire.send(call(0, "no such tool"))
+    wire.receive_response(0)
     for number in (1, 2):
-        wire.say(call(number, "block", path=str(fifo)))
+        wire.send(call(number, "block", path=str(fifo)))
         if number == 1:
             said = child.err.until("has blocked the server for 0.5 s")
             # The line of the author's own code, not of the library that it called, in the format of the guard.
             assert f"block at {server.name}:8 " in said
         fifo.write_text("go")
-        assert text_of(wire.hear_answer(number)) == "done"
+        assert text_of(wire.receive_response(number)) == "done"
     child.signal()
     assert child.wait() == 0
     child.complaints()
@@ -338,10 +338,10 @@ def test_a_function_that_blocks_delays_no_call_and_is_not_named(write, launch, t
     os.mkfifo(fifo)
     child = launch(write(BLOCKER))
     child.initialize()
-    child.say(call(1, "block_a_thread", path=str(fifo)))
+    child.send(call(1, "block_a_thread", path=str(fifo)))
     assert child.ask(PING)["result"] == {}
     fifo.write_text("go")
-    assert text_of(child.hear_answer(1)) == "done"
+    assert text_of(child.receive_response(1)) == "done"
     child.finish()
     # A busy machine may block the loop that long, which is reported, but not as the fault of the function.
     assert "block_a_thread" not in child.complaints()

@@ -135,12 +135,12 @@ def test_the_same_function_asks_a_legacy_client(launch):
     """Defect 9: one function, both eras. Here the questions are requests from the server."""
     child = launch(EXAMPLES / "ask.py")
     child.initialize(elicitation={})
-    child.say({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "book_trip", "arguments": {}}})
+    child.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "book_trip", "arguments": {}}})
     for answer in (DESTINATION, CONFIRMATION):
-        question = child.hear()
+        question = child.receive()
         assert question["method"] == "elicitation/create"
-        child.say({"jsonrpc": "2.0", "id": question["id"], "result": answer})
-    assert text_of(child.hear_answer(1)) == "Booked: Lisbon in spring."
+        child.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+    assert text_of(child.receive_response(1)) == "Booked: Lisbon in spring."
     assert child.finish() == []
 
 

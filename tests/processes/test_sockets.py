@@ -44,17 +44,17 @@ def test_a_lost_connection_does_not_affect_others(place, serve, connect):
     child, address = serve(place)
     survivor = connect(address)
     survivor.initialize()
-    survivor.say(call("long", "slow", steps=20, seconds=0.01))
+    survivor.send(call("long", "slow", steps=20, seconds=0.01))
     for number in range(4):
         victim = connect(address)
         victim.initialize()
-        victim.say(modern("listen", "subscriptions/listen", notifications={"toolsListChanged": True}))
-        victim.say(call(1, "block", seconds=1000.0), call(2, "echo", text="x" * 1_000_000))
+        victim.send(modern("listen", "subscriptions/listen", notifications={"toolsListChanged": True}))
+        victim.send(call(1, "block", seconds=1000.0), call(2, "echo", text="x" * 1_000_000))
         victim._send(b'{"jsonrpc":"2.0",')
         if number % 2:  # a reset instead of EOF, where the system distinguishes them
             victim.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
         victim.dispose()
-    assert text_of(survivor.hear_answer("long")) == "20 steps"
+    assert text_of(survivor.receive_response("long")) == "20 steps"
     assert survivor.ask(PING)["result"] == {}
     child.signal()
     child.ended()
@@ -66,9 +66,9 @@ def test_a_signal_ends_subscriptions_and_finishes_calls(number, place, serve, co
     child, address = serve(place)
     peers = [connect(address) for _ in range(3)]
     for peer in peers:
-        peer.say(modern(7, "subscriptions/listen", notifications={"toolsListChanged": True}))
-        assert peer.hear()["method"] == "notifications/subscriptions/acknowledged"
-    peers[0].say(modern(8, "tools/call", name="slow", arguments={"steps": 3, "seconds": 0.02}))
+        peer.send(modern(7, "subscriptions/listen", notifications={"toolsListChanged": True}))
+        assert peer.receive()["method"] == "notifications/subscriptions/acknowledged"
+    peers[0].send(modern(8, "tools/call", name="slow", arguments={"steps": 3, "seconds": 0.02}))
     peers[0].ask(modern(9, "tools/call", name="echo", arguments={"text": "in order"}))
     child.signal(number)
     said = [[json.loads(line) for line in peer.out.rest()] for peer in peers]
@@ -93,7 +93,7 @@ def test_a_stuck_tool_does_not_keep_a_listening_server_alive(place, write, serve
     """
     child, address = serve(place, write(program))
     peer = connect(address)
-    peer.say(modern(1, "tools/call", name="stick", arguments={}))
+    peer.send(modern(1, "tools/call", name="stick", arguments={}))
     child.err.until("begun")
     child.signal()
     assert child.wait() == 0
@@ -185,9 +185,9 @@ def rounds(peer):
     heard = []
 
     def ask(message):
-        peer.say(message)
+        peer.send(message)
         while True:
-            heard.append(peer.hear())
+            heard.append(peer.receive())
             if "method" not in heard[-1] and heard[-1].get("id") == message["id"]:
                 return heard[-1]
 
@@ -201,24 +201,24 @@ def rounds(peer):
             clientInfo={"name": "test", "version": "1"},
         )
     )
-    peer.say(INITIALIZED)
+    peer.send(INITIALIZED)
     ask(request(1, "tools/list"))
     ask(call(2, "echo", text="a\nb\u2028c"))
     ask(request(3, "tools/call", name="slow", arguments={"steps": 1, "seconds": 0}, _meta={"progressToken": 0}))
     ask(call(4, "add", a="one"))
     ask(request(5, "no/such/method"))
-    peer.say(call(6, "ask"))
-    heard.append(peer.hear())
-    peer.say({"jsonrpc": "2.0", "id": heard[-1]["id"], "result": {"action": "accept", "content": {"name": "Ada", "age": 36}}})
-    heard.append(peer.hear())
-    peer.say("rubbish")
-    heard.append(peer.hear())
+    peer.send(call(6, "ask"))
+    heard.append(peer.receive())
+    peer.send({"jsonrpc": "2.0", "id": heard[-1]["id"], "result": {"action": "accept", "content": {"name": "Ada", "age": 36}}})
+    heard.append(peer.receive())
+    peer.send("rubbish")
+    heard.append(peer.receive())
     asked = ask(modern(7, "tools/call", {"elicitation": {}}, name="ask", arguments={}))["result"]
     answers = {key: {"action": "decline"} for key in asked["inputRequests"]}
     retry = {"requestState": asked["requestState"], "inputResponses": answers}
     ask(modern(8, "tools/call", {"elicitation": {}}, name="ask", arguments={}, **retry))
-    peer.say(modern(9, "subscriptions/listen", notifications={"toolsListChanged": True}))
-    heard.append(peer.hear())
+    peer.send(modern(9, "subscriptions/listen", notifications={"toolsListChanged": True}))
+    heard.append(peer.receive())
     ask(modern(10, "resources/read", uri="note://first"))
     ask(modern(11, "prompts/get", name="review", arguments={"code": "x"}))
     return heard

@@ -209,7 +209,7 @@ def test_a_server_that_closes_its_input_breaks_the_pipe_of_the_host(launch, tapp
 
     def is_broken():
         try:
-            child.say("anybody there?")
+            child.send("anybody there?")
         except BrokenPipeError:
             return True
         return False
@@ -333,7 +333,7 @@ def test_leftover_processes_of_the_server_end_with_the_tap(launch, tapped):
 
 def test_no_process_of_the_tap_remains_after_the_server(launch, tapped):
     child = launch(tapped(["cat"]))
-    child.say("hello")
+    child.send("hello")
     child.out.next()
     helpers = list(map(int, Path(f"/proc/{child.process.pid}/task/{child.process.pid}/children").read_text().split()))
     assert len(helpers) == 3  # the server, the watchdog and the writer of the trace

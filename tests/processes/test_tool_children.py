@@ -98,7 +98,7 @@ def test_a_child_in_its_own_session_keeps_running(write, launch):
 def test_the_child_that_a_stuck_tool_waits_for_is_ended(write, launch):
     child = launch(write(PARENT))
     child.initialize()
-    child.say(call(1, "wait_for_a_child"))
+    child.send(call(1, "wait_for_a_child"))
     with watching(int(child.err.next())):
         child.finish()
 
@@ -138,9 +138,9 @@ def test_processes_that_fork_when_they_are_asked_to_end_are_ended(write, launch,
     """
     child = launch(write(PARENT))
     child.initialize()
-    child.say(call(1, "start_program", text=textwrap.dedent(text)))
+    child.send(call(1, "start_program", text=textwrap.dedent(text)))
     with (tmp_path / "alive").open("rb") as alive:
-        child.hear_answer(1)
+        child.receive_response(1)
         child.finish()
         assert alive.read() == b""
 
@@ -151,7 +151,7 @@ def test_a_server_that_is_killed_while_it_ends_leaves_no_children(how, second, w
     """Hosts send the next signal after as little as 0.1 s. The running call still gets its time."""
     child = launch(write(PATIENT))
     child.initialize()
-    child.say(call(1, "wait_for_a_stubborn_child"))
+    child.send(call(1, "wait_for_a_stubborn_child"))
     pid = int(child.err.next())
     try:
         with watching(pid):

@@ -41,13 +41,13 @@ BAD_LINES = {
 def test_malformed_lines_get_a_response_and_the_session_continues(kind, everything):
     """Defects 5 and 16 of the peers: they end the session, or send nothing."""
     if kind == "all at once":
-        everything.say(*(line for line, _, _ in BAD_LINES.values()))
-        answers = [everything.hear() for _ in BAD_LINES]
+        everything.send(*(line for line, _, _ in BAD_LINES.values()))
+        answers = [everything.receive() for _ in BAD_LINES]
     else:
         answers = []
         for line, _, _ in BAD_LINES.values():
-            everything.say(line)
-            answers.append(everything.hear())
+            everything.send(line)
+            answers.append(everything.receive())
             assert everything.ask(PING)["result"] == {}
     found = {name: (answer["error"]["code"], answer.get("id")) for name, answer in zip(BAD_LINES, answers, strict=True)}
     expected_codes = {name: code for name, (_, code, _) in BAD_LINES.items()}
@@ -61,7 +61,7 @@ def test_bytes_that_are_not_text_get_an_error(everything):
     everything._send(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}\n\xef\xbb\xbf\r\n\r\n' + lines(PING)[:-1] + b"\r\n")
     answers = []
     while not answers or answers[-1].get("id") != "ping":
-        answers.append(everything.hear())
+        answers.append(everything.receive())
     assert all("error" in answer for answer in answers[:-1])
     assert answers[-1]["result"] == {}
     everything.finish()
@@ -69,8 +69,8 @@ def test_bytes_that_are_not_text_get_an_error(everything):
 
 def test_two_requests_with_one_id_get_one_response(everything):
     """Defect 10 of the peers: they respond twice."""
-    everything.say(call(1, "block", seconds=0.2), call(1, "echo", text="me too"), PING)
-    said = [everything.hear(), everything.hear()]
+    everything.send(call(1, "block", seconds=0.2), call(1, "echo", text="me too"), PING)
+    said = [everything.receive(), everything.receive()]
     said += everything.finish()
     about_one = [message for message in said if message.get("id") == 1]
     assert [text_of(message) for message in about_one] == ["done"]
@@ -84,15 +84,15 @@ def test_no_message_after_a_cancellation(tool, era, launch):
     arguments = {"seconds": 0.001, "steps": 100_000} if tool == "slow" else {"seconds": 1000.0}
     if era == "legacy":
         child.initialize()
-        child.say(request("x", "tools/call", name=tool, arguments=arguments, _meta={"progressToken": "p"}))
+        child.send(request("x", "tools/call", name=tool, arguments=arguments, _meta={"progressToken": "p"}))
     else:
         asked = modern("x", "tools/call", name=tool, arguments=arguments)
         asked["params"]["_meta"]["progressToken"] = "p"
-        child.say(asked)
+        child.send(asked)
     if tool == "slow":
-        while child.hear()["params"]["progress"] < 3:
+        while child.receive()["params"]["progress"] < 3:
             pass
-    child.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x", "reason": "enough"}})
+    child.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x", "reason": "enough"}})
     # Messages sent before the server read the cancellation may still arrive; the response to this was sent later.
     child.ask(modern("after", "tools/call", name="echo", arguments={"text": "still there"}))
     # The server does not wait for the cancelled tool, which could run for a quarter of an hour.
@@ -100,8 +100,8 @@ def test_no_message_after_a_cancellation(tool, era, launch):
 
 
 def test_a_cancelled_id_may_be_used_again(everything):
-    everything.say(call(1, "block", seconds=1000.0))
-    everything.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    everything.send(call(1, "block", seconds=1000.0))
+    everything.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     assert text_of(everything.ask(call(1, "echo", text="again"))) == "again"
     assert everything.finish() == []
 
@@ -121,8 +121,8 @@ def test_a_large_line_is_served(size, everything):
 
 def test_a_line_over_the_limit_is_refused_and_the_next_one_served(everything):
     """Defect 17 of the peers: a limit must not close the connection. The error has the id if the id was near the start."""
-    everything.say(call("large", "echo", text="x" * (65 * MIB)), PING)
-    refused, pong = everything.hear(), everything.hear()
+    everything.send(call("large", "echo", text="x" * (65 * MIB)), PING)
+    refused, pong = everything.receive(), everything.receive()
     assert refused["error"]["code"] in {-32600, -32700}
     assert pong["result"] == {}
     everything.finish()
@@ -132,17 +132,17 @@ def test_a_message_may_come_in_any_pieces(everything):
     """FR-13: byte by byte, or many in one."""
     for byte in lines(PING):
         everything._send(bytes([byte]))
-    assert everything.hear()["id"] == "ping"
-    everything.say(*(call(number, "add", a=number) for number in range(200)))
-    assert {everything.hear()["id"] for _ in range(200)} == set(range(200))
+    assert everything.receive()["id"] == "ping"
+    everything.send(*(call(number, "add", a=number) for number in range(200)))
+    assert {everything.receive()["id"] for _ in range(200)} == set(range(200))
     everything.finish()
 
 
 def test_lines_of_concurrent_tools_do_not_mix(everything):
     """FR-13: large results of many tools at once, each on its line."""
-    everything.say(*(call(number, "echo", text=str(number % 10) * 200_000) for number in range(50)))
+    everything.send(*(call(number, "echo", text=str(number % 10) * 200_000) for number in range(50)))
     for _ in range(50):
-        answer = everything.hear()
+        answer = everything.receive()
         assert set(text_of(answer)) == {str(answer["id"] % 10)}
     everything.finish()
 
@@ -174,8 +174,8 @@ def test_a_client_that_floods_and_never_reads_does_not_grow_the_server(environme
 def test_pipelined_openings_get_responses_in_order(launch):
     """Discovery and a handshake in one read, as some hosts send them; then a plain modern request."""
     child = launch(EXAMPLES / "hello.py")
-    child.say(modern("probe", "server/discover"), INITIALIZE, INITIALIZED, modern(1, "tools/list"), PING)
-    heard = [child.hear()["id"] for _ in range(4)]
+    child.send(modern("probe", "server/discover"), INITIALIZE, INITIALIZED, modern(1, "tools/list"), PING)
+    heard = [child.receive()["id"] for _ in range(4)]
     # Responses of the session itself keep their order; those of handlers may come later.
     assert [id_ for id_ in heard if id_ != 1] == ["probe", 0, "ping"]
     assert 1 in heard
