@@ -38,7 +38,7 @@ def complain(words):
     os.write(2, words.encode() + b"\\n")
 
 
-def hear():
+def receive():
     raw = sys.stdin.buffer.readline()
     if not raw:
         return None
@@ -98,7 +98,7 @@ def handle(message, era, tools, unsafe):
 
 def serve(era="modern", unsafe=(), **tools):
     tools = {"echo": lambda message: answer(message, message["params"]["arguments"]["text"]), "life": answer, **tools}
-    while (message := hear()) is not None:
+    while (message := receive()) is not None:
         handle(message, era, tools, unsafe)
 '''
 
@@ -141,7 +141,7 @@ FORKS_A_GRANDCHILD = """
 # Reads nothing after the opening, so that its input fills up and it never sees EOF.
 NEVER_READS = """
     from speak import *
-    handle(hear(), "modern", {}, ())
+    handle(receive(), "modern", {}, ())
     while True:
         signal.pause()
 """
@@ -163,13 +163,13 @@ NEEDS_A_VARIABLE = """
 # Reads everything, responds to nothing.
 SILENT = """
     from speak import *
-    while hear() is not None:
+    while receive() is not None:
         pass
 """
 # Does not respond to unknown methods; a session works.
 SILENT_LEGACY = """
     from speak import *
-    while (message := hear()) is not None:
+    while (message := receive()) is not None:
         if message["method"] != "server/discover":
             handle(message, "legacy", {"life": answer}, ())
 """
@@ -181,13 +181,13 @@ FAILS_AT_START = """
 # Exits after it has read anything.
 DIES_OF_ANYTHING = """
     from speak import *
-    hear()
+    receive()
     raise RuntimeError("no database")
 """
 # Exits on any message before initialize.
 DIES_ON_PROBE = """
     from speak import *
-    message = hear()
+    message = receive()
     if message["method"] != "initialize":
         complain(f"unexpected {message['method']}")
         sys.exit(1)
@@ -198,12 +198,12 @@ DIES_ON_PROBE = """
 SLOW_START = """
     from speak import *
     wait_at_the_gate()
-    handle(hear(), "modern", {}, ())
+    handle(receive(), "modern", {}, ())
     serve("legacy")
 """
 UNKNOWN_VERSION = """
     from speak import *
-    while (message := hear()) is not None:
+    while (message := receive()) is not None:
         if message["method"] == "initialize":
             info = {"name": "x", "version": "1"}
             say(id=message["id"], result={"protocolVersion": "1999-12-31", "capabilities": {}, "serverInfo": info})
@@ -239,7 +239,7 @@ FLOODS_STDERR = """
 FLOODS_STDOUT = """
     from speak import *
     import threading
-    handle(hear(), "modern", {}, ())
+    handle(receive(), "modern", {}, ())
     def flood():
         while True:
             os.write(1, line(method="notifications/anything", params={}) * 50)
@@ -262,7 +262,7 @@ WRITES_HALF_A_LINE = """
     def half(message):
         raw = words(message, "whole")
         write(raw[:30])
-        following = hear()
+        following = receive()
         write(raw[30:])
         answer(following, "after it")
     serve(half=half)
@@ -297,7 +297,7 @@ NEVER_ANSWERS = """
 ANSWERS_LATE = """
     from speak import *
     def late(message):
-        while (following := hear())["method"] != "tools/call":
+        while (following := receive())["method"] != "tools/call":
             pass
         answer(message, "too late")
         answer(following, "in time")
@@ -323,7 +323,7 @@ ANSWERS_STRANGERS = """
 BACKWARDS = """
     from speak import *
     def first(message):
-        answer(hear(), "second")
+        answer(receive(), "second")
         answer(message, "first")
     serve(first=first)
 """
@@ -375,7 +375,7 @@ DIES_AFTER_OPENING = """
     from speak import *
     if LIFE == 1:
         serve(look=lambda message: os._exit(5))
-    write(result_of(hear(), supportedVersions=["2026-07-28"], capabilities=CAPABILITIES))
+    write(result_of(receive(), supportedVersions=["2026-07-28"], capabilities=CAPABILITIES))
     os._exit(5)
 """
 # Asks a question, and the first process dies from the answer.

@@ -20,7 +20,7 @@ DIES_TWICE = """
             os._exit(7)
         answer(message)
     tools = {"look": look}
-    while (message := hear()) is not None:
+    while (message := receive()) is not None:
         if LIFE == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         handle(message, "legacy" if message["method"] == "initialize" else "modern", tools, ())

@@ -85,7 +85,8 @@ async def test_resend_none_resends_nothing(stage):
 @staged
 async def test_lists_are_sent_again(stage):
     program = they.CRASHES_ONCE.replace("serve(", "STATE['ttl'] = 60_000\n    serve(").replace(
-        "def crash", "if LIFE == 1:\n        handle(hear(), 'modern', {}, ())\n        hear()\n        os._exit(7)\n    def crash"
+        "def crash",
+        "if LIFE == 1:\n        handle(receive(), 'modern', {}, ())\n        receive()\n        os._exit(7)\n    def crash",
     )
     async with stage.connect(program, restart=AT_ONCE) as client:
         assert [tool.name for tool in await client.list_tools()] == ["echo", "life", "look", "pay"]
@@ -372,7 +373,7 @@ async def test_a_subscription_is_renewed_and_reports_everything_as_changed_once(
 async def test_subscriptions_survive_a_fresh_process_that_exits_at_once(stage):
     program = they.CRASHES_ONCE.replace(
         "def crash",
-        "if LIFE == 2:\n        handle(hear(), 'modern', {}, ())\n        os._exit(1)\n    def crash",
+        "if LIFE == 2:\n        handle(receive(), 'modern', {}, ())\n        os._exit(1)\n    def crash",
     )
     policy = RestartPolicy(first_delay=0.0, max_delay=SOON)
     async with stage.connect(program, restart=policy) as client, client.subscribe(tools=True) as changes:

@@ -175,7 +175,7 @@ class Growing:
     def add(self, *entries):
         self.file.write(b"".join(map(encode, entries)))
 
-    def say(self, kind, text, at):
+    def write_line(self, kind, text, at):
         self.add(Line(at, kind, text.encode()))
 
 
@@ -192,14 +192,14 @@ def growing(tmp_path):
 def test_following_shows_a_request_before_its_response(launch, growing):
     child = launch(python(*VIEW, "-f", growing.path))
     child.out.until("the server was started")
-    growing.say(">", '{"jsonrpc":"2.0","id":1,"method":"ping"}', 1.0)
+    growing.write_line(">", '{"jsonrpc":"2.0","id":1,"method":"ping"}', 1.0)
     assert child.out.until("ping") == "    1.000 ┌> ping #1\n"
     # A partial line is not shown yet.
     answer = encode(Line(1.5, "<", b'{"jsonrpc":"2.0","id":1,"result":{}}'))
     growing.file.write(answer[:20])
     growing.file.write(answer[20:])
     assert child.out.until("ping") == "    1.500 └< ping #1 empty  500 ms\n"
-    growing.say(">", '{"jsonrpc":"2.0","id":2,"method":"ping"}', 2.0)
+    growing.write_line(">", '{"jsonrpc":"2.0","id":2,"method":"ping"}', 2.0)
     growing.add(Event(at=3.0, name="exit", code=0))
     assert child.out.until("no response").startswith("no response  ping")
     child.out.rest()
