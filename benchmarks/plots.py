@@ -12,7 +12,7 @@ SHOWN = ("twopipes", "official", "fastmcp", "typescript", "by hand, asyncio", "b
 COLOURS = dict(zip(SHOWN, ("#d1495b", "#30638e", "#5b8fb9", "#edae49", "#66a182", "#9bc1a6", "#8d96a3", "#e08e98"), strict=True))
 # Title, metric, factor, unit. Bars begin at zero, so that their lengths can be compared.
 BARS = {
-    "cold-start": ("Cold start: launch to the first answer", "cold start/first answer", 1e3, "ms"),
+    "cold-start": ("Launch to tools listed", "cold start/tools listed", 1e3, "ms"),
     "memory": ("Memory at rest", "memory/idle", 1e-6, "MB"),
     "client": ("Clients: calls per second, 64 in flight", "client/64 in flight/calls per second", 1.0, "calls/s"),
 }
