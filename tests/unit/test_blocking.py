@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import twopipes
-from twopipes import CallResult, Change, Context, McpError, RequestTimedOut, Server, Timeouts, blocking
+from twopipes import CallResult, Change, Context, McpError, RequestTimedOut, Server, ShutdownPlan, Timeouts, blocking
 from twopipes._blocking import callbacks
 from twopipes._blocking.callbacks import Progress
-from twopipes._blocking.loop import LoopThread
+from twopipes._blocking.loop import ClientLease, LoopThread
 from twopipes._channels.memory import memory_pair
 from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._protocol.types import ElicitResult
@@ -212,6 +212,7 @@ def test_importing_it_starts_nothing_and_imports_no_server():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_a_users_script_is_typed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -395,6 +396,7 @@ def test_a_collected_client_is_closed_with_a_warning(bench):
     assert "was not closed" in str(complaints[0].message)
 
 
+@pytest.mark.slow
 def test_a_subscription_holds_its_client(bench):
     changes = connect(bench.server).subscribe(tools=True)
     gc.collect()
@@ -734,3 +736,25 @@ def test_a_wrong_keyword_is_a_type_error_as_in_the_async_client(bench):
         client.call_tool("add", argument={})
     with pytest.raises(TypeError, match=r"connect\(\) got an unexpected keyword argument 'timeout'"):
         connect(bench.server, timeout=5)
+
+
+def test_a_call_that_comes_as_the_loop_ends_does_not_start():
+    lease = ClientLease(ShutdownPlan.at_once())
+    loop_thread = LoopThread.acquire(lease)
+    submitted, started = threading.Event(), []
+
+    async def call():
+        started.append(True)
+
+    loop_thread.post(submitted.wait, NET)
+    loop_thread.post(loop_thread.drop, lease)  # the last one, so the loop ends
+    submit = loop_thread._submit
+
+    def submit_and_continue(job):
+        submit(job)
+        submitted.set()
+
+    loop_thread._submit = submit_and_continue
+    with pytest.raises(ClientClosed):
+        loop_thread.run(call)
+    assert started == []

@@ -222,7 +222,7 @@ class LoopThread:
             if self._is_over:
                 raise ClientClosed
             self._jobs.add(job)  # before it starts, so that it gets an outcome even if the loop ends now
-        self.post(job.start)
+        self.post(self._start_job, job)
 
     def call_back(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a callback in this thread, or in the loop if it is async. Its errors go to the loop's exception handler."""
@@ -249,6 +249,10 @@ class LoopThread:
             self._thread.join(_EXIT_GRACE)
 
     # Called in the loop
+
+    def _start_job(self, job: Job[Any]) -> None:
+        if not self._last_lease_ended.is_set():  # otherwise the loop may end before the first step; the job is cut off instead
+            job.start()
 
     async def connect(self, lease: ClientLease, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Connect a client. If that fails, end its lease."""
