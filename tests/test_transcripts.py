@@ -10,7 +10,7 @@ from conversation import Mismatch
 
 FOLDER = Path(__file__).parent / "conversations" / "everything"
 RUNS = [
-    pytest.param(path, revision, kind, id=f"{path.stem}-{revision}-{kind}")
+    pytest.param(path, revision, kind, id=f"{path.stem}-{revision}-{kind}", marks=() if kind == "memory" else pytest.mark.slow)
     for path in sorted(FOLDER.glob("*.txt"))
     for revision in transcript.revisions_of(path.read_text())
     for kind in transcript.CHANNELS

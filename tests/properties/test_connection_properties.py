@@ -1,5 +1,6 @@
 """Running connections under random steps; ``make fuzz`` runs many more of them."""
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ def test_every_request_ends_exactly_once_whatever_its_handler_raises(steps):
     server_invariants.check_steps(steps)
 
 
+@pytest.mark.slow
 @settings(max_examples=min(20, settings.default.max_examples), deadline=None)
 @given(STEPS)
 @example(PING_FLOOD)

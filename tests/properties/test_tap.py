@@ -58,6 +58,7 @@ PIECE = st.one_of(
 PIECES = st.lists(PIECE, max_size=12)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=min(16, settings.default.max_examples), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

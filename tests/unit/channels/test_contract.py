@@ -462,6 +462,7 @@ def test_a_buffer_that_its_owner_changes_afterwards_was_sent_as_it_was(kind):
     run(body())
 
 
+@pytest.mark.slow
 @every_kind
 def test_nothing_is_left_behind(kind):
     async def body():

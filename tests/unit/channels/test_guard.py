@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")]
 
 # Answers each line with itself. A test fills in what the author of the server does, and when.
 SERVER = """

@@ -17,7 +17,7 @@ import pytest
 from twopipes._channels.stderr import LogStream, StderrLog, duplicate, reroute
 from unit.channels.joined import nothing_left_behind
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")]
 
 NOTICE = re.compile(rb"^\.\.\. (\d+) lines? dropped, because stderr was not read in time$")
 

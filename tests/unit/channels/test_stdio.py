@@ -17,7 +17,7 @@ from twopipes._channels.threads import ThreadSink, ThreadSource
 from twopipes.errors import ChannelBroken, ChannelClosed
 from unit.channels.joined import LARGE, PLENTY, blocked, nothing_left_behind, outcome, read_all, read_exactly, run
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")]
 
 # Sends back what it reads, and says on descriptor 2 what it was given and whether that still blocks.
 ECHO = """

@@ -14,6 +14,8 @@ from twopipes._server.launch import Launch
 from twopipes._server.serve import run_sockets  # noqa: F401 - loads asyncio now: undone below, it cannot be loaded again
 from twopipes._tools.usage import UsageError, split_target
 
+pytestmark = pytest.mark.slow  # they start processes
+
 ONE = """
 from twopipes import Server
 server = Server("one")

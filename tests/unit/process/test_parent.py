@@ -12,7 +12,7 @@ import pytest
 from twopipes._process.parent import watch_parent
 from unit.channels.joined import blocked, nothing_left_behind, outcome, run
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX processes")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX processes")]
 
 # Starts the watcher and waits to be killed. The watcher holds its stdin pipe as well.
 MIDDLE = """

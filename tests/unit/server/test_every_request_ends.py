@@ -184,6 +184,7 @@ def test_an_error_whose_data_raise_while_they_are_written_is_answered(revision):
     play(server, scenario, revision)
 
 
+@pytest.mark.slow
 def test_a_handler_that_is_collected_after_the_end_is_not_reported(capsys):
     """Its coroutine is closed by the garbage collector, which is not a failure of the handler."""
     server = Server("s")

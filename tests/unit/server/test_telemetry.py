@@ -3,6 +3,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -61,6 +62,7 @@ def test_junk_in_the_trace_context_costs_the_parent_and_not_the_request():
     assert span.parent is None
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_imported_where_it_is_not_installed():
     program = (
         "import sys; sys.modules['opentelemetry'] = None\n"  # as if it were not there

@@ -6,7 +6,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from twopipes import testing
+
+pytestmark = pytest.mark.slow  # they start processes
 
 ROOT = Path(__file__).parents[3]
 

@@ -646,6 +646,7 @@ def changed(value, strange):
                 yield [*value[:number], other, *value[number + 1 :]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strange", [None, [], {}, 1.5, True, [{}]], ids=str)
 def test_no_input_makes_a_judge_raise(strange):
     for steps, _ in CASES.values():
