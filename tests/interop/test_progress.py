@@ -39,17 +39,22 @@ def threaded(ctx: Context) -> str:
 server.run()
 """
 CALLS = 30
+# A busy machine can join two writes in one read. Without the pause no visit succeeds, so one success is enough.
+VISITS = 3
 
 
 @pytest.mark.parametrize("mode", ["legacy", {"pin": LATEST_MODERN}], ids=["legacy", "modern"])
 @pytest.mark.parametrize("tool", ["awaited", "instant", "threaded"])
 def test_the_typescript_client_gets_the_last_progress_of_nearly_every_call(tool, mode, tmp_path, monkeypatch):
-    """PR-04. Without the pause between the two it lost most of them; a busy machine may still join two writes in one read."""
+    """PR-04. Without the pause between the two it lost most of them."""
     monkeypatch.setattr(harness, "TEXT", " ".join([tool] * CALLS))
     program = tmp_path / "server.py"
     program.write_text(SERVER)
-    visit = visit_of(node_script("typescript_progress.mjs"), mode=mode, folder=tmp_path, server=(sys.executable, str(program)))
-    calls = visit.findings["calls"]
-    complete = sum(seen == [1, 2] for seen in calls)
-    assert len(calls) == CALLS
-    assert complete >= CALLS * 2 / 3, visit.findings
+    complete = []
+    while len(complete) < VISITS and (not complete or complete[-1] < CALLS * 2 / 3):
+        folder = tmp_path / str(len(complete))
+        folder.mkdir()
+        visit = visit_of(node_script("typescript_progress.mjs"), mode=mode, folder=folder, server=(sys.executable, str(program)))
+        assert len(visit.findings["calls"]) == CALLS
+        complete.append(sum(seen == [1, 2] for seen in visit.findings["calls"]))
+    assert complete[-1] >= CALLS * 2 / 3, complete
