@@ -1,4 +1,4 @@
-"""Publish two runs of the benchmark: ``publish.py FIRST.json SECOND.json``.
+"""Publish one or two runs of the benchmark: ``publish.py FIRST.json [SECOND.json]``.
 
 The first becomes ``benchmarks/results.json``, which ``make bench-check`` compares with, and gives the plots; the second goes beside
 it. The tables of ``docs/explanation/performance.md`` and the line in the README are written from both, between their marks.
@@ -48,11 +48,13 @@ Results = Mapping[str, Any]
 
 def main(given: Sequence[str]) -> int:
     """Write everything and return the exit code."""
-    if len(given) != len(COMMITTED):
-        print("usage: publish.py FIRST.json SECOND.json", file=sys.stderr)
+    if not 1 <= len(given) <= len(COMMITTED):
+        print("usage: publish.py FIRST.json [SECOND.json]", file=sys.stderr)
         return 2
     runs = [json.loads(Path(each).read_text()) for each in given]
-    for run, path in zip(runs, COMMITTED, strict=True):
+    for path in COMMITTED:
+        path.unlink(missing_ok=True)
+    for run, path in zip(runs, COMMITTED, strict=False):
         path.write_text(json.dumps(run, indent=1) + "\n")
     for path, blocks in ((PAGE, page_blocks(runs)), (README, {"in short": readme_line(runs)})):
         path.write_text(filled(path.read_text(), blocks))
@@ -66,7 +68,7 @@ def main(given: Sequence[str]) -> int:
 def page_blocks(runs: Sequence[Results]) -> dict[str, str]:
     """Return the blocks of the page, by name."""
     lengths = " and ".join(f"{run['seconds'] // 60} min {run['seconds'] % 60} s" for run in runs)
-    about = f"{environment.as_text(runs[0]['environment'])}\n\nTwo {runs[0]['scale']} runs, of {lengths}."
+    about = f"{environment.as_text(runs[0]['environment'])}\n\nThis is the result of {_count(runs)}, of {lengths}."
     return {"machine": about, "in short": summary_table(runs), "targets": targets(runs), "absolute": absolute(runs[0])}
 
 
@@ -82,7 +84,7 @@ def targets(runs: Sequence[Results]) -> str:
 
 
 def summary_table(runs: Sequence[Results]) -> str:
-    """Return the most important figures, each from the worse of the two runs."""
+    """Return the most important figures, each from the worst run."""
     head = ["twopipes over ...", *COLUMNS]
     return grid(head, [[words, *(cells.get(column, "") for column in COLUMNS)] for words, cells in summary(runs).items()])
 
@@ -91,11 +93,11 @@ def readme_line(runs: Sequence[Results]) -> str:
     """Return the same as one line, for the README."""
     rows = summary(runs)
     parts = [f"{words} {' and '.join(rows[words][column] for column in README_COLUMNS)}" for words in README_ROWS]
-    return f"Ratios over {' and '.join(README_COLUMNS)}, from the worse of two runs: {'; '.join(parts)}."
+    return f"Ratios over {' and '.join(README_COLUMNS)}, from {_count(runs)}: {'; '.join(parts)}."
 
 
 def summary(runs: Sequence[Results]) -> dict[str, dict[str, str]]:
-    """Return the ratios of the short table, by row and column, each from the worse of the two runs."""
+    """Return the ratios of the short table, by row and column, each from the worst run."""
     rows = {}
     for figure, words in IN_SHORT.items():
         cells = {}
@@ -143,6 +145,10 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
             raise ValueError(f"the page lacks {begin} ... {END}")
         text = f"{before}{begin}\n{block}\n{END}{after}"
     return text
+
+
+def _count(runs: Sequence[Results]) -> str:
+    return f"one {runs[0]['scale']} run" if len(runs) == 1 else f"the worse of two {runs[0]['scale']} runs"
 
 
 def _column(ratio: Mapping[str, Any]) -> str:
