@@ -14,6 +14,8 @@ from twopipes._server.context import Context
 from twopipes.errors import ConnectionLost
 from twopipes.settings import Timeouts
 
+pytestmark = pytest.mark.slow  # they send megabytes
+
 MIB = 1024 * 1024
 PING = b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
 PONG = b'{"jsonrpc":"2.0","id":7,"result":{}}\n'

@@ -19,6 +19,8 @@ from twopipes.errors import LocalProtocolError
 from unit.protocol import official
 from unit.protocol.values import all_models, any_of, fulls, models_by_revision
 
+pytestmark = pytest.mark.slow  # hundreds of values against large schemas
+
 SERVER = t.Implementation("server", "1", title="T", icons=[t.Icon("https://a.test/i.png")], website_url="https://a.test")
 CLIENT = t.Implementation("client", "1", title="T", description="D")
 METHOD_OF = {result: method for method, result in RESULTS.items()} | {t.InputRequiredResult: "tools/call"}
