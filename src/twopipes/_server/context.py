@@ -72,15 +72,33 @@ class ClientView(Struct, frozen=True):
     revision: str
 
 
-class CancelToken(threading.Event):
+class CancelToken:
     """True once the response to a request is no longer wanted. A function that blocks can poll it, from any thread."""
 
+    __slots__ = ("_event", "_is_set")
+
+    _creating = threading.Lock()
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event: threading.Event | None = None  # created by the first wait, since most calls never wait
+
     def __bool__(self) -> bool:
-        return self.is_set()
+        return self._is_set
+
+    def set(self) -> None:
+        """Mark the request as cancelled."""
+        self._is_set = True  # before the look at the event: a thread that creates it now looks at this afterwards
+        if self._event is not None:
+            self._event.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the request is cancelled, at most so many seconds. Return whether it is. For threads, not for coroutines."""
-        return super().wait(seconds)
+        with self._creating:
+            event = self._event = self._event or threading.Event()
+        if self._is_set:
+            event.set()
+        return event.wait(seconds)
 
 
 class RateLimit:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sessions
-from twopipes import Context, Server, ServerSettings
+from twopipes import CancelToken, Context, Server, ServerSettings
 from twopipes._session.ledger import Call
 from unit.server.inmemory import ALL, ERAS, NET, Client, play
 
@@ -212,3 +212,15 @@ def test_calls_that_are_cancelled_while_they_wait_for_a_place_or_a_thread_are_fo
             assert (await client.line_of(request_id))["result"]["content"][0]["text"] == "first"
 
     play(server, scenario)
+
+
+def test_a_token_that_is_set_before_the_first_wait_does_not_wait():
+    token = CancelToken()
+    assert not token
+    assert not token.wait(0)
+    token.set()
+    assert token
+    assert token.wait(NET)
+    late = CancelToken()
+    late.set()
+    assert late.wait(NET)
