@@ -12,7 +12,7 @@ from twopipes._tools.install.host_table import HOSTS
 from twopipes._tools.install.hosts import read_entries
 from twopipes._tools.usage import UsageError
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")]
 
 
 @pytest.fixture

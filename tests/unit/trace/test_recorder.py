@@ -20,6 +20,8 @@ from twopipes._trace.writer import Writer
 from twopipes._version import __version__
 from twopipes.trace import Event, Line, Recorder, default_path, header_for, read
 
+pytestmark = pytest.mark.slow  # slow disks and readers
+
 # Seconds: a net, not an assertion.
 NET = 30
 
