@@ -153,9 +153,8 @@ class QuestionFailed(TwopipesError):
     """A callback failed while it answered a question of the server, so the call that caused the question failed.
 
     In a legacy session a question does not name its call. The error is raised from the only open call if the server then fails
-    that call; with several open calls it goes to the exception handler of the event loop. ``question`` is its method, such as
-    ``elicitation/create``; ``method`` is the request that caused it, or ``None`` if unknown. ``reason`` describes the
-    exception of the callback, which is the ``__cause__``.
+    that call; with several open calls it goes to the exception handler of the event loop. ``question`` is its method, ``method``
+    the request that caused it, or ``None`` if unknown. ``reason`` describes the exception of the callback, the ``__cause__``.
     """
 
     def __init__(self, question: str, method: str | None, reason: str) -> None:
