@@ -18,6 +18,7 @@ RANKS = {
     "_server": 5,
     "_client": 5,
     "_trace": 4,
+    "_http": 4,
     "_connection": 4,
     "_channels": 3,
     "_process": 3,

@@ -1,0 +1,1 @@
+"""The HTTP binding of a session, without a server and without a client."""

@@ -1,0 +1,54 @@
+from math import inf, nan
+
+import pytest
+
+from twopipes._http.options import HttpOptions
+
+
+def test_the_defaults_are_valid_and_bounded():
+    options = HttpOptions()
+    assert (options.path, options.health) == ("/mcp", "/health")
+    assert options.max_body == 4 * 1024 * 1024
+    assert not options.public
+
+
+@pytest.mark.parametrize("path", ["mcp", "", "/mcp?x=1", "/a b", "/a#b", "/é", "/a\n", None, 3])
+def test_a_malformed_path_is_rejected(path):
+    with pytest.raises(ValueError, match=r"HttpOptions\.path must be a path that starts with '/'"):
+        HttpOptions(path=path)
+
+
+def test_the_health_path_may_be_switched_off_but_not_be_the_endpoint():
+    assert HttpOptions(health=None).health is None
+    with pytest.raises(ValueError, match=r"must differ from HttpOptions\.path"):
+        HttpOptions(path="/x", health="/x")
+
+
+@pytest.mark.parametrize("name", ["max_body", "max_requests", "max_streams", "max_sessions", "events_per_stream", "event_bytes"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "1"])
+def test_a_count_is_an_integer_of_at_least_one(name, value):
+    with pytest.raises(ValueError, match=f"HttpOptions.{name} must be an integer of at least 1"):
+        HttpOptions(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["session_idle", "keep_alive", "write_timeout", "read_timeout"])
+@pytest.mark.parametrize("value", [0, -1, nan, inf, None, "1"])
+def test_a_time_is_finite_and_over_zero(name, value):
+    with pytest.raises(ValueError, match=f"HttpOptions.{name} must be a finite number of seconds over 0"):
+        HttpOptions(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["origins", "hosts"])
+def test_names_are_a_tuple_of_strings(name):
+    assert getattr(HttpOptions(**{name: ("https://a.example",)}), name) == ("https://a.example",)
+    with pytest.raises(ValueError, match=r"write \('https://a.example',\)"):
+        HttpOptions(**{name: "https://a.example"})
+    for wrong in ("", " a", 3):
+        with pytest.raises(ValueError, match=f"HttpOptions.{name} must contain non-empty strings"):
+            HttpOptions(**{name: (wrong,)})
+
+
+def test_responses_is_one_of_two_words():
+    assert HttpOptions(responses="stream").responses == "stream"
+    with pytest.raises(ValueError, match="must be 'auto' or 'stream', got 'json'"):
+        HttpOptions(responses="json")
