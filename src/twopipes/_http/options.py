@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from twopipes._http.origin import AccessList
 from twopipes.settings import MIB
 
 Responses = Literal["auto", "stream"]
@@ -26,11 +27,11 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     path: str = "/mcp"
     # The path that answers 200 while the server accepts requests, for load balancers; None for no such path.
     health: str | None = "/health"
-    # Origins of web pages that may connect, such as "https://app.example.com"; CORS allows the same. Pages of this machine may
-    # always connect to a server on a loopback address. Clients that are not browsers send no origin.
+    # Origins of web pages that may connect, such as "https://app.example.com", or "*"; CORS allows the same. Pages of this machine
+    # may always connect to a server on a loopback address. Clients that are not browsers send no origin.
     origins: tuple[str, ...] = ()
-    # Values of the Host header that are accepted, such as "mcp.example.com" or "mcp.example.com:8443". Without any: the names of
-    # the loopback addresses and the address that the server listens on.
+    # Names under which clients reach the server, such as "mcp.example.com", "mcp.example.com:8443", "*.example.com" or "*". The
+    # names of the loopback addresses and the address that the server listens on are always accepted.
     hosts: tuple[str, ...] = ()
     # "auto" responds with JSON if the response is the first message of a call, and with a stream of events otherwise. "stream"
     # always responds with a stream, which shows a proxy early that the server is alive.
@@ -63,8 +64,7 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
             _check_path(name, getattr(self, name))
         if self.path == self.health:
             raise ValueError(f"HttpOptions.health must differ from HttpOptions.path, got {self.health!r} for both")
-        for name in ("origins", "hosts"):
-            _check_names(name, getattr(self, name))
+        AccessList(hosts=self.hosts, origins=self.origins)
         if self.responses not in {"auto", "stream"}:
             raise ValueError(f"HttpOptions.responses must be 'auto' or 'stream', got {self.responses!r}")
         for name in _COUNTS:
@@ -84,12 +84,3 @@ def _check_path(name: str, value: str | None) -> None:
     text = str(value)
     if not text.startswith("/") or not text.isascii() or not text.isprintable() or any(each in text for each in " ?#%"):
         raise ValueError(f"HttpOptions.{name} must be a path that starts with '/' and has no spaces or query, got {value!r}")
-
-
-def _check_names(name: str, values: tuple[str, ...]) -> None:
-    is_one_string = isinstance(values, str)
-    if is_one_string:
-        raise ValueError(f"HttpOptions.{name} must be a tuple of strings, got {values!r}; write ({values!r},)")
-    for value in values:
-        if value != str(value).strip() or not value:
-            raise ValueError(f"HttpOptions.{name} must contain non-empty strings without spaces around them, got {value!r}")

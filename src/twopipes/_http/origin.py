@@ -234,29 +234,37 @@ def _spell(origin: Origin) -> str:
 
 
 def _listed(option: str, entries: Iterable[str]) -> tuple[str, ...]:
+    """Return the entries of an option. Raises ``ValueError`` if they are not strings."""
     if isinstance(entries, str):
-        raise ValueError(f"{option} must be a sequence of strings, got {entries!r}; write {option}=({entries!r},)")  # noqa: TRY004 - as for any other wrong entry
-    return tuple(entries)
+        raise ValueError(f"HttpOptions.{option} must be a tuple of strings, got {entries!r}; write ({entries!r},)")  # noqa: TRY004 - as for any other wrong value
+    listed = tuple(entries)
+    if not all(isinstance(each, str) for each in listed):
+        raise ValueError(f"HttpOptions.{option} must be a tuple of strings, got {entries!r}")
+    return listed
 
 
 def _listed_host(entry: str) -> Authority:
     try:
         return parse_authority(entry)
     except ValueError:
-        raise ValueError(f"hosts must contain names such as 'mcp.example.com' or 'mcp.example.com:8443', got {entry!r}") from None
+        raise ValueError(
+            f"HttpOptions.hosts must contain names such as 'mcp.example.com' or 'mcp.example.com:8443', got {entry!r}"
+        ) from None
 
 
 def _listed_name(name: str, entry: str) -> str:
     try:
         return _normal_name(name)
     except ValueError:
-        raise ValueError(f"hosts must contain a domain after '*.', as in '*.example.com', got {entry!r}") from None
+        raise ValueError(f"HttpOptions.hosts must contain a domain after '*.', as in '*.example.com', got {entry!r}") from None
 
 
 def _listed_origin(entry: str) -> Origin:
     if entry == "null":
-        raise ValueError("origins must not contain 'null': every website can open a page that has this origin")
+        raise ValueError("HttpOptions.origins must not contain 'null': every website can open a page that has this origin")
     try:
         return parse_origin(entry)
     except ValueError:
-        raise ValueError(f"origins must contain origins such as 'https://app.example.com', without a path, got {entry!r}") from None
+        raise ValueError(
+            f"HttpOptions.origins must contain origins such as 'https://app.example.com', without a path, got {entry!r}"
+        ) from None

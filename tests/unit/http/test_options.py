@@ -38,13 +38,15 @@ def test_a_time_is_finite_and_over_zero(name, value):
         HttpOptions(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["origins", "hosts"])
-def test_names_are_a_tuple_of_strings(name):
-    assert getattr(HttpOptions(**{name: ("https://a.example",)}), name) == ("https://a.example",)
-    with pytest.raises(ValueError, match=r"write \('https://a.example',\)"):
-        HttpOptions(**{name: "https://a.example"})
-    for wrong in ("", " a", 3):
-        with pytest.raises(ValueError, match=f"HttpOptions.{name} must contain non-empty strings"):
+@pytest.mark.parametrize(("name", "entry"), [("origins", "https://a.example"), ("hosts", "a.example:8443")])
+def test_names_are_a_tuple_of_strings(name, entry):
+    assert getattr(HttpOptions(**{name: (entry,)}), name) == (entry,)
+    with pytest.raises(ValueError, match=rf"HttpOptions.{name} must be a tuple of strings, got '.*'; write \('{entry}',\)"):
+        HttpOptions(**{name: entry})
+    with pytest.raises(ValueError, match=f"HttpOptions.{name} must be a tuple of strings"):
+        HttpOptions(**{name: (3,)})
+    for wrong in ("", " a", "/a"):
+        with pytest.raises(ValueError, match=f"HttpOptions.{name} must contain"):
             HttpOptions(**{name: (wrong,)})
 
 

@@ -165,7 +165,7 @@ def test_a_star_accepts_every_origin():
         ({"hosts": ["mcp.example.com/mcp"]}, "hosts must contain names"),
         ({"hosts": ["stra\u00dfe.example"]}, "hosts must contain names"),
         ({"hosts": ["*."]}, "a domain after"),
-        ({"hosts": "mcp.example.com"}, "write hosts=('mcp.example.com',)"),
+        ({"hosts": "mcp.example.com"}, "write ('mcp.example.com',)"),
         ({"origins": ["app.example.com"]}, "origins must contain origins"),
         ({"origins": ["https://app.example.com/"]}, "without a path"),
         ({"origins": ["null"]}, "every website"),
