@@ -19,6 +19,8 @@ from twopipes._rules import (
     errors,
     extensions,
     framing,
+    http,
+    http_headers,
     json_schema,
     jsonrpc,
     lifecycle,
@@ -86,6 +88,7 @@ SECTIONS = {
     "TX": Topic("tasks", "Tasks (extension of 2026-07-28)", tasks.RULES),
     "AP": Topic("extensions", "Apps and other extensions", extensions.RULES),
     "SD": Topic("shutdown", "Shutdown and restart", shutdown.RULES),
+    "HT": Topic("http", "Streamable HTTP", {**http.RULES, **http_headers.RULES}),
 }
 """The sections by the two letters that their ids start with, in reading order."""
 

@@ -1,0 +1,1 @@
+"""Probes and scenarios of section HT."""
