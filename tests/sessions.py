@@ -48,6 +48,7 @@ def server_session(
     key: bytes | None = KEY,
     principal: str = "",
     unix_offset: float = 0.0,
+    shared: bool = False,
     **profile: Any,
 ) -> ServerSession:
     return ServerSession(
@@ -57,6 +58,7 @@ def server_session(
         sealer=None if key is None else StateSealer(key),
         principal=principal,
         unix_offset=unix_offset,
+        shared=shared,
     )
 
 

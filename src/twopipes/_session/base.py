@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -14,7 +14,7 @@ from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import BATCHES, ERROR_ID_IS_NULL
 from twopipes._protocol.types import CancelledParams, Result
 from twopipes._session.events import Event, PeerClosed, PeerReportedError
-from twopipes._session.ledger import Call, Incoming, Outgoing, SentRequest
+from twopipes._session.ledger import Call, Incoming, Outgoing, Route, SentRequest
 from twopipes._wire import LineDecoder, LineRejected, encode_line
 from twopipes.errors import (
     ConnectionLost,
@@ -32,11 +32,29 @@ from twopipes.settings import Limits
 _RESPONSE = 256
 
 
+class Outbound(NamedTuple):
+    """A message to send, and what it belongs to. A byte stream only needs the line; HTTP routes by the rest.
+
+    Attributes:
+        line: The message, with its newline.
+        about: On a server, the route of the request that this message answers or belongs to; ``None`` if it belongs to no request.
+            On a client, the request that this message is, or that it cancels; ``None`` for anything else.
+        error_code: The code, if this is an error response.
+        is_refusal: Whether the request was answered with this error without being handled.
+    """
+
+    line: bytes
+    about: Any = None
+    error_code: int = 0
+    is_refusal: bool = False
+
+
 class BatchReply(Struct, eq=False):
     """The responses to one batch: collected and sent as one array when the last one is ready (JR-13)."""
 
     _missing: int
-    _out: list[bytes]
+    _out: list[Outbound]
+    _route: Route | None = None
     _responses: list[bytes] = []
 
     def add(self, line: bytes | None) -> None:
@@ -45,7 +63,7 @@ class BatchReply(Struct, eq=False):
             self._responses.append(line[:-1])
         self._missing -= 1
         if self._missing == 0 and self._responses:
-            self._out.append(b"[" + b",".join(self._responses) + b"]\n")
+            self._out.append(Outbound(b"[" + b",".join(self._responses) + b"]\n", self._route))
 
 
 class Session(ABC):
@@ -56,7 +74,7 @@ class Session(ABC):
         outgoing: The open requests of this side.
         incoming: The open requests of the peer.
         session_dialect: The dialect of the legacy session; ``None`` if there is no such session.
-        outbox: Lines for the next :meth:`data_to_send`.
+        outbox: Messages for the next :meth:`data_to_send` or :meth:`messages_to_send`.
         responded: Bytes of responses caused by the peer: errors in full, other responses with their id and a fixed size.
 
     A driver only does this::
@@ -74,10 +92,11 @@ class Session(ABC):
         self.incoming = Incoming(max_open=limits.max_in_flight)
         self._lines = LineDecoder(max_line=limits.max_line, max_excerpt=limits.max_excerpt)
         self.session_dialect: Dialect | None = None
-        self.outbox: list[bytes] = []
+        self.outbox: list[Outbound] = []
         self.responded = 0
         self._events: list[Event] = []
         self._size = 0  # of the message that is being read, in bytes
+        self._route: Route | None = None  # of the message that is being read
         self._ending = False  # whether the line being read is the last one before EOF, which may be incomplete
         self._ended = False
 
@@ -93,6 +112,29 @@ class Session(ABC):
         for line in self._lines.feed(data):
             self._read(line, now)
         return self._take_events()
+
+    def receive_message(self, message: Message | Batch | LineRejected, *, size: int, now: float, route: Any = None) -> list[Event]:
+        """Process one message that :meth:`decode` returned, and return the events.
+
+        Args:
+            message: The message.
+            size: Its size in bytes.
+            now: The time.
+            route: Where the messages that belong to it go. They carry it in :attr:`Outbound.about`.
+        """
+        if self._ended:
+            return []
+        self._route = route
+        try:
+            self._receive_one(message, size, now)
+        finally:
+            self._route = None
+        return self._take_events()
+
+    def decode(self, line: bytes) -> Message | Batch | LineRejected:
+        """Decode one message. Only a session of a revision with batches takes a batch."""
+        batches = self.session_dialect is not None and BATCHES.has(self.session_dialect.revision)
+        return jsonrpc.decode(line, max_batch=self.limits.max_batch if batches else 0, max_excerpt=self.limits.max_excerpt)
 
     def receive_eof(self, *, now: float) -> list[Event]:
         """Process the end of the stream: a last line without a newline, then the loss of all open requests."""
@@ -127,9 +169,15 @@ class Session(ABC):
         out = self.outbox
         if not out:
             return b""
-        data = out[0] if len(out) == 1 else b"".join(out)
+        data = out[0].line if len(out) == 1 else b"".join([message.line for message in out])
         out.clear()
         return data
+
+    def messages_to_send(self) -> list[Outbound]:
+        """Return all messages produced since the last call, in order."""
+        messages = self.outbox.copy()
+        self.outbox.clear()
+        return messages
 
     def respond(self, call: Call, result: Result) -> bool:
         """Send the result of a call. Return False if the call is no longer open and nothing was sent (CA-04).
@@ -188,9 +236,10 @@ class Session(ABC):
         if isinstance(line, LineRejected):
             self._reject(jsonrpc.salvage_id(line), now)
             return
-        batches = self.session_dialect is not None and BATCHES.has(self.session_dialect.revision)
-        message = jsonrpc.decode(line, max_batch=self.limits.max_batch if batches else 0, max_excerpt=self.limits.max_excerpt)
-        self._size = len(line)
+        self._receive_one(self.decode(line), len(line), now)
+
+    def _receive_one(self, message: Message | Batch | LineRejected, size: int, now: float) -> None:
+        self._size = size
         if isinstance(message, Batch):
             self._size //= len(message.members) or 1
             self._read_batch(message, now)
@@ -207,7 +256,7 @@ class Session(ABC):
             isinstance(member, Request) or (isinstance(member, LineRejected) and self._gets_response(member))
             for member in batch.members
         )
-        reply = BatchReply(expected, self.outbox)
+        reply = BatchReply(expected, self.outbox, self._route)
         for member in batch.members:
             self._dispatch(member, now, reply)
 
@@ -257,7 +306,7 @@ class Session(ABC):
     def _send_error(self, request_id: RequestId | None, error: ErrorObject, batch: BatchReply | None) -> None:
         """Respond with an error to a line that does not become a call."""
         line = encode_line(ErrorResponse(self._readable_id(request_id), error))
-        self._send_response(line, batch, size=len(line))
+        self._send_response(Outbound(line, self._route, error.code, is_refusal=True), batch, size=len(line))
 
     def _readable_id(self, request_id: RequestId | None) -> RequestId | UnsetType | None:
         """The id for an error, or this revision's way to express a missing id (JR-17, CON-09)."""
@@ -267,37 +316,46 @@ class Session(ABC):
         dialect = self.session_dialect
         return None if dialect is not None and ERROR_ID_IS_NULL.has(dialect.revision) else UNSET
 
-    def _send_response(self, line: bytes, batch: BatchReply | None, *, size: int) -> None:
+    def _send_response(self, response: Outbound, batch: BatchReply | None, *, size: int) -> None:
         """Emit a response, or add it to its batch. ``size`` is added to :attr:`responded`."""
         self.responded += size
         if batch is None:
-            self.outbox.append(line)
+            self.outbox.append(response)
         else:
-            batch.add(line)
+            batch.add(response.line)
 
-    def _send_result(self, line: bytes, call: Call) -> None:
+    def _send_result(self, line: bytes, call: Call, *, error_code: int = 0) -> None:
         """Emit the response of a handler. The size of its content is not caused by the peer."""
-        self._send_response(line, call.batch, size=_RESPONSE + (len(call.id) if isinstance(call.id, str) else 0))
+        size = _RESPONSE + (len(call.id) if isinstance(call.id, str) else 0)
+        self._send_response(Outbound(line, call.route, error_code), call.batch, size=size)
 
     def _emit_error(self, call: Call, error: BaseException) -> None:
         # The call has left the ledger: if nothing were sent now, the peer would wait forever (JR-16).
-        line = encode_line(ErrorResponse(call.id, ErrorObject(INTERNAL_ERROR, "Internal error")))
+        code = INTERNAL_ERROR
+        line = encode_line(ErrorResponse(call.id, ErrorObject(code, "Internal error")))
         try:
-            line = encode_line(ErrorResponse(call.id, call.dialect.write_error(error)))
+            written = call.dialect.write_error(error)
+            line = encode_line(ErrorResponse(call.id, written))
+            code = written.code
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: S110 - the text or the data of an error may come from user code
             pass
         finally:
-            self._send_result(line, call)
+            self._send_result(line, call, error_code=code)
 
-    def _notify(self, method: str, params: Any = UNSET) -> None:
-        self.outbox.append(encode_line(Notification(method, params)))
+    def _notify(self, method: str, params: Any = UNSET, *, about: Any = None) -> None:
+        self.outbox.append(Outbound(encode_line(Notification(method, params)), about))
 
     def _notify_cancelled(self, asked: SentRequest, reason: str | None) -> None:
         """Send the cancellation of an own request (CA-01), unless it must not be cancelled (LC-12)."""
         if asked.cancellable:
-            self._notify("notifications/cancelled", CancelledParams(request_id=asked.id, reason=reason))
+            params = CancelledParams(request_id=asked.id, reason=reason)
+            self._notify("notifications/cancelled", params, about=self._place_of(asked))
+
+    def _place_of(self, asked: SentRequest) -> Any:
+        """What the messages about an own request carry in :attr:`Outbound.about`."""
+        return asked
 
     def _cancelled_call(self, params: CancelledParams) -> Call | None:
         """Remove the call that a ``notifications/cancelled`` names from the ledger and return it; it gets no place in its batch."""

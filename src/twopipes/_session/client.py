@@ -21,9 +21,10 @@ from twopipes._protocol.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID
 from twopipes._protocol.sampling import conversation_fault, tool_turns
 from twopipes._protocol.types import InputRequiredResult, LoggingLevel, Params, Result, SubscriptionFilter
 from twopipes._session import events
-from twopipes._session.base import BatchReply
+from twopipes._session.base import BatchReply, Outbound
 from twopipes._session.client_handshake import ClientOpening
 from twopipes._session.eras import ClientPhase, Reply
+from twopipes._session.events import Event
 from twopipes._session.identity import ClientProfile
 from twopipes._session.ledger import Call, SentRequest, progress_token
 from twopipes._wire import LineRejected, encode_line
@@ -113,7 +114,7 @@ class ClientSession(ClientOpening):
         asked.log_level = log_level
         asked.extra_meta = extra_meta
         try:
-            self.outbox.append(self._request_line(asked, spoken))
+            self.outbox.append(Outbound(self._request_line(asked, spoken), asked))
         except BaseException:
             self.outgoing.settle(asked.id)
             raise
@@ -177,6 +178,12 @@ class ClientSession(ClientOpening):
         self._notify_cancelled(asked, reason)
         self._forget(asked, RequestCancelled(asked.method, asked.id, reason))
         return True
+
+    def lose(self, asked: SentRequest, error: TwopipesError, *, now: float) -> list[Event]:
+        """End one request with a local error, because its exchange failed while the connection goes on."""
+        if self.outgoing.settle(asked.id) is not None:
+            self._on_failure(asked, error, now)
+        return self._take_events()
 
     def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification.

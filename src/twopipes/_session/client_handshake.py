@@ -9,7 +9,7 @@ from twopipes._jsonrpc import ErrorResponse, Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.revisions import META_SERVER_INFO, is_modern
-from twopipes._session.base import Session
+from twopipes._session.base import Outbound, Session
 from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Eras, Reply, versions_offered
 from twopipes._session.events import ClientOpened, OpeningEnded
 from twopipes._session.identity import ClientProfile, info_in
@@ -83,14 +83,14 @@ class ClientOpening(Session):
         limit = self.timeouts.probe if can_fall_back else self.timeouts.connect
         # Not cancellable: a legacy server need not know what a cancelled discover is.
         asked = self._opening = self.outgoing.open("server/discover", now=now, total=limit, cancellable=False)
-        self.outbox.append(encode_line(Request(asked.id, asked.method, t.EmptyParams(meta=dict(self._meta)))))
+        self.outbox.append(Outbound(encode_line(Request(asked.id, asked.method, t.EmptyParams(meta=dict(self._meta)))), asked))
 
     def _send_initialize(self, now: float) -> None:
         version = self.profile.newest_legacy
         spoken = self._speak(version)
         asked = self._opening = self.outgoing.open("initialize", now=now, total=self.timeouts.connect, cancellable=False)
         params = t.InitializeParams(protocol_version=version, capabilities=self.profile.capabilities, client_info=self.profile.info)
-        self.outbox.append(encode_line(Request(asked.id, asked.method, spoken.fit(params))))
+        self.outbox.append(Outbound(encode_line(Request(asked.id, asked.method, spoken.fit(params))), asked))
         self.phase = ClientPhase.INITIALIZING
 
     def _speak(self, version: str) -> Dialect:

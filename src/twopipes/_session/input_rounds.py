@@ -296,7 +296,8 @@ class ModernInputRounds(InputRounds):
 
     def _binding(self, call: Call) -> bytes:
         try:
-            return binding_of(call.method, call.params, principal=self._principal)
+            principal = self._principal if call.route is None else call.route.principal
+            return binding_of(call.method, call.params, principal=principal)
         except (RecursionError, LocalProtocolError):  # shallow enough to decode, but too deep to encode again
             raise InvalidParams(f"the params of {call.method} are nested too deeply") from None
 

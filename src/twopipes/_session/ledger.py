@@ -144,6 +144,16 @@ class Outgoing(dict[RequestId, SentRequest]):
                     del self._queues[limit, seconds]
 
 
+class Route:
+    """Where the messages that belong to a request go, if each request has its own stream, as over HTTP.
+
+    Attributes:
+        principal: The identity of the client that sent the request, if known.
+    """
+
+    principal: str = ""
+
+
 class Call(Struct, eq=False):
     """A request of the peer.
 
@@ -157,6 +167,8 @@ class Call(Struct, eq=False):
         log_level: The lowest level of log messages that the request asks for; ``None`` for no messages (LG-05).
         progress_token: The token for progress notifications; ``None`` if none are wanted (PR-02).
         batch: The batch it is part of, if any.
+        route: Where its response and its notifications go; ``None`` on a byte stream.
+        key: Its key in the ledger, once it is in there.
         answers: The client's answers to the questions of this call so far; see :mod:`twopipes._session.input_rounds`.
         dialogue: The name of its rounds of questions.
         rounds: How often it has asked.
@@ -172,6 +184,8 @@ class Call(Struct, eq=False):
     log_level: LoggingLevel | None = None
     progress_token: RequestId | None = None
     batch: Any = None
+    route: Route | None = None
+    key: Any = None
     answers: dict[str, Any] = {}
     dialogue: str = ""
     rounds: int = 0
@@ -196,6 +210,7 @@ class Call(Struct, eq=False):
         self.client_info = retry.client_info
         self.log_level = retry.log_level
         self.progress_token = retry.progress_token
+        self.route = retry.route
         self.answers = retry.answers
         self._progress = None
 
@@ -212,30 +227,34 @@ def progress_token(meta: Mapping[str, Any]) -> RequestId | None:
     return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
 
 
-class Incoming(dict[RequestId, Call]):
+class Incoming(dict[Any, Call]):
     """The received requests by id. A call can be answered only while it is in here; there is one call per id.
 
     A cancellation removes a call by its id: ``7`` does not cancel ``"7"`` (CA-13), and unknown ids are ignored (CA-05).
+
+    Where one session serves many clients, ids may collide. There the route is the key (``by_route``), with one call per route.
     """
 
-    def __init__(self, *, max_open: int | None = None) -> None:
+    def __init__(self, *, max_open: int | None = None, by_route: bool = False) -> None:
         super().__init__()
         self._max_open = max_open
+        self._by_route = by_route
 
     def is_open(self, call: Call) -> bool:
         """Whether a response or a notification for this call may still be sent."""
         # By identity: its id may have been freed by a cancellation and reused since.
-        return self.get(call.id) is call
+        return self.get(call.key) is call
 
     def begin(self, call: Call) -> None:
         """Add a request of the peer, unless too many are open."""
         if self._max_open is not None and len(self) >= self._max_open:
             raise InvalidRequest(f"{len(self):,} requests are open already; wait for responses before sending more")
-        self[call.id] = call
+        call.key = call.route if self._by_route else call.id
+        self[call.key] = call
 
     def finish(self, call: Call) -> bool:
         """Remove a call to answer it. Return False if it is no longer open: then nothing may be sent (CA-04)."""
-        if self.get(call.id) is not call:
+        if self.get(call.key) is not call:
             return False
-        del self[call.id]
+        del self[call.key]
         return True

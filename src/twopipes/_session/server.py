@@ -19,16 +19,17 @@ from twopipes._protocol.dialect import dialect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
 from twopipes._protocol.types import InputRequest, LoggingLevel, Result, SubscriptionsListenResult
 from twopipes._session import events
+from twopipes._session.base import Outbound
 from twopipes._session.eras import Phase
 from twopipes._session.events import Event
 from twopipes._session.identity import ServerProfile
 from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds
-from twopipes._session.ledger import Call, SentRequest, is_number
+from twopipes._session.ledger import Call, Incoming, Route, SentRequest, is_number
 from twopipes._session.server_gate import ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
 from twopipes._wire import encode_line
-from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, RequestId, TwopipesError
+from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, TwopipesError
 from twopipes.settings import InputPolicy, Limits
 
 # Methods that the session can handle itself.
@@ -57,6 +58,7 @@ class ServerSession(ServerGate):
         principal: The identity of the client, if known.
         delegates: Whether requests that the session can handle itself become
             :class:`~twopipes._session.events.SessionCallReceived` events, so that middleware can wrap them.
+        shared: Whether requests of many clients arrive here, each with a route of its own, so that their ids may collide.
     """
 
     def __init__(
@@ -69,8 +71,12 @@ class ServerSession(ServerGate):
         unix_offset: float = 0.0,
         principal: str = "",
         delegates: bool = False,
+        shared: bool = False,
     ) -> None:
         super().__init__(profile, limits=limits or Limits(), delegates=delegates)
+        self._is_shared = shared
+        if shared:
+            self.incoming = Incoming(max_open=self.limits.max_in_flight, by_route=True)
         policy = questions or InputPolicy()
         self.subscriptions = Subscriptions(limits=self.limits)
         self._requests = LegacyInputRounds(policy, self.outgoing, self._send_question)
@@ -98,7 +104,7 @@ class ServerSession(ServerGate):
             return False
         finite_total = total if total is not None and is_number(total) else None
         params = t.ProgressParams(call.progress_token, progress, finite_total, message)
-        self._notify("notifications/progress", call.dialect.fit(params))
+        self._notify("notifications/progress", call.dialect.fit(params), about=call.route)
         return True
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None, call: Call | None = None) -> bool:
@@ -112,7 +118,7 @@ class ServerSession(ServerGate):
             return False
         if t.LOGGING_LEVELS.index(level) < t.LOGGING_LEVELS.index(least):
             return False
-        self._notify("notifications/message", t.LogParams(level, data, logger))
+        self._notify("notifications/message", t.LogParams(level, data, logger), about=None if call is None else call.route)
         return True
 
     def announce(self, change: Change) -> None:
@@ -153,7 +159,7 @@ class ServerSession(ServerGate):
         if self.session_dialect is None:
             raise LocalProtocolError("there is no legacy session to ping; a modern server sends no requests")
         asked = self.outgoing.open("ping", now=now, idle=limit)
-        self.outbox.append(encode_line(Request(asked.id, "ping")))
+        self.outbox.append(Outbound(encode_line(Request(asked.id, "ping"))))
         return asked
 
     def elicitation_complete(self, elicitation_id: str) -> bool:
@@ -203,13 +209,14 @@ class ServerSession(ServerGate):
             InternalError: There are too many; nothing was acknowledged (SU-18).
             LocalProtocolError: The call has ended, or its subscription is open already.
         """
-        if not self.incoming.is_open(call) or call.id in self.subscriptions:
+        if not self.incoming.is_open(call) or call in self.subscriptions:
             raise LocalProtocolError(f"{call!r} has ended or is subscribed already; a call opens one subscription")
         wanted = honoured(cast("t.ListenParams", call.params).notifications, self.profile.capabilities)
         self._send_changes()  # earlier changes go only to the listens that existed before
-        self.subscriptions.listen(call.id, wanted)
+        self.subscriptions.listen(call, wanted)
         acknowledged = t.AcknowledgedParams(wanted, meta={META_SUBSCRIPTION_ID: call.id})
-        self._notify("notifications/subscriptions/acknowledged", acknowledged)  # SU-02: before anything else with this id
+        # SU-02: before anything else with this id
+        self._notify("notifications/subscriptions/acknowledged", acknowledged, about=call.route)
 
     def end_listen(self, call: Call) -> SubscriptionsListenResult:
         """End a subscription and return its result without sending it (SU-13).
@@ -217,28 +224,49 @@ class ServerSession(ServerGate):
         Pending changes are sent first, then ``notifications/cancelled`` (SU-14). Nothing is sent if it has already ended.
         """
         tag = {META_SUBSCRIPTION_ID: call.id}
-        if self.incoming.is_open(call) and call.id in self.subscriptions:
-            self._close_listen(call.id, tag)
+        if self.incoming.is_open(call) and call in self.subscriptions:
+            self._close_listen(call, tag)
         return SubscriptionsListenResult(meta=tag)
 
-    def _close_listen(self, listen_id: RequestId, tag: dict[str, Any]) -> None:
+    def _close_listen(self, call: Call, tag: dict[str, Any]) -> None:
         self._send_changes()
-        self.subscriptions.end(listen_id)
-        if self.profile.cancel_ended_listens:
-            self._notify("notifications/cancelled", t.CancelledParams(request_id=listen_id, meta=tag))
+        self.subscriptions.end(call)
+        if self.profile.cancel_ended_listens and not self._is_shared:  # SU-14 is for stdio; over HTTP the stream ends
+            self._notify("notifications/cancelled", t.CancelledParams(request_id=call.id, meta=tag), about=call.route)
 
     def end_listens(self) -> None:
         """End every subscription: send pending changes, ``notifications/cancelled`` and the result (SU-13, SU-14)."""
-        for listen_id in self.subscriptions:
-            call = self.incoming.get(listen_id)
-            if call is not None:  # pragma: no branch - a subscribed listen is always open in the ledger
-                self.respond(call, self.end_listen(call))
+        for call in self.subscriptions:
+            self.respond(call, self.end_listen(call))
 
     def data_to_send(self) -> bytes:
         """Return all bytes produced since the last call, notifications of changes last."""
         if self._changes:
             self._send_changes()
         return super().data_to_send()
+
+    def messages_to_send(self) -> list[Outbound]:
+        """Return all messages produced since the last call, notifications of changes last."""
+        if self._changes:
+            self._send_changes()
+        return super().messages_to_send()
+
+    def awaits(self, route: Route) -> bool:
+        """Whether a request of this route is still open, so that more messages may follow there."""
+        if self._is_shared:
+            return route in self.incoming
+        return any(call.route is route for call in self.incoming.values())
+
+    def cancel_route(self, route: Route, reason: str | None = None) -> list[Event]:
+        """Cancel the requests of a route whose peer is gone, and return the events; nothing more is sent for them."""
+        if self._is_shared:
+            calls = [self.incoming[route]] if route in self.incoming else []
+        else:
+            calls = [call for call in self.incoming.values() if call.route is route]
+        for call in calls:
+            del self.incoming[call.key]
+            self._cancel(call, reason)
+        return self._take_events()
 
     def next_deadline(self) -> float | None:
         """The latest time to call :meth:`tick`."""
@@ -327,11 +355,14 @@ class ServerSession(ServerGate):
         call = self._cancelled_call(params)
         if call is None:
             return
+        self._cancel(call, params.reason)
+
+    def _cancel(self, call: Call, reason: str | None) -> None:
         # SU-11: nothing is sent from here on. Only middleware is notified.
-        if self.subscriptions.end(call.id) and not self._delegates:
+        if self.subscriptions.end(call) and not self._delegates:
             return
         self._withdraw_questions(call, "the call that asked was cancelled")
-        self._events.append(events.CallCancelled(call, params.reason))
+        self._events.append(events.CallCancelled(call, reason))
 
     def _on_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
         spoken = self.session_dialect or dialect(LATEST_LEGACY)
@@ -373,8 +404,8 @@ class ServerSession(ServerGate):
         if self._delegates and call.method == "subscriptions/listen":
             # SU-13: the result ends the subscription and carries its id, wherever it comes from.
             tag = {META_SUBSCRIPTION_ID: call.id}
-            if call.id in self.subscriptions:
-                self._close_listen(call.id, tag)
+            if call in self.subscriptions:
+                self._close_listen(call, tag)
             result = structs.replace(result, meta={**(result.meta or {}), **tag})
         profile = self.profile
         # VN-08: the server info is in every result, so only discovery gets it with icons and description.
@@ -382,10 +413,15 @@ class ServerSession(ServerGate):
         return call.dialect.finish(call.method, result, server_info=info, ttl_ms=profile.ttl_ms, cache_scope=profile.cache_scope)
 
     def _send_question(self, asked: SentRequest, line: bytes) -> None:
+        question = Outbound(line, self._place_of(asked))
         if self.phase is Phase.OPENING:
-            self._held[asked.id] = line
+            self._held[asked.id] = question
         else:
-            self.outbox.append(line)
+            self.outbox.append(question)
+
+    def _place_of(self, asked: SentRequest) -> Any:
+        """The route of the call that asked; a ping belongs to none."""
+        return None if asked.context is None else asked.context[0].call.route
 
     def _withdraw_questions(self, call: Call, why: str) -> None:
         for asked in self._requests.withdraw(call):
@@ -401,7 +437,8 @@ class ServerSession(ServerGate):
             updated = change.kind == "resource"
             if self.phase is Phase.OPEN and self.subscriptions.session_wants(change, self._declared):
                 self._notify(change.method, t.ResourceUpdatedParams(change.uri) if updated else UNSET)
-            for listen_id in self.subscriptions.listens_for(change):
-                tag = {META_SUBSCRIPTION_ID: listen_id}  # SU-04: with its JSON type
-                self._notify(change.method, t.ResourceUpdatedParams(change.uri, meta=tag) if updated else t.EmptyParams(meta=tag))
+            for call in self.subscriptions.listens_for(change):
+                tag = {META_SUBSCRIPTION_ID: call.id}  # SU-04: with its JSON type
+                params = t.ResourceUpdatedParams(change.uri, meta=tag) if updated else t.EmptyParams(meta=tag)
+                self._notify(change.method, params, about=call.route)
         self._changes.clear()

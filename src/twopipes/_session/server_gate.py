@@ -22,7 +22,7 @@ from twopipes._protocol.revisions import (
     META_VERSION,
     is_modern,
 )
-from twopipes._session.base import BatchReply, Session
+from twopipes._session.base import BatchReply, Outbound, Session
 from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
 from twopipes._session.events import ServerOpened
 from twopipes._session.identity import ServerProfile, info_in
@@ -89,7 +89,7 @@ class ServerGate(Session):
         # The capabilities sent in the handshake; the profile may have changed since.
         self._declared = t.ServerCapabilities()
         # LC-06: requests that must wait for notifications/initialized.
-        self._held: dict[RequestId, bytes] = {}
+        self._held: dict[RequestId, Outbound] = {}
 
     @abstractmethod
     def _serve(self, call: Call, now: float) -> None:
@@ -114,7 +114,7 @@ class ServerGate(Session):
     def _respond_now(self, arrival: Arrival, result: t.Result) -> None:
         """Respond to a request that does not become a call."""
         line = encode_line(Response(arrival.request.id, result))
-        self._send_response(line, arrival.batch, size=len(line))
+        self._send_response(Outbound(line, self._route), arrival.batch, size=len(line))
 
     def _make_move(self, move: Move, arrival: Arrival, spoken: Dialect, now: float) -> None:
         request = arrival.request
@@ -172,6 +172,7 @@ class ServerGate(Session):
             info_in(meta, META_CLIENT_INFO),
             cast("t.LoggingLevel | None", level),
             progress_token(meta),
+            route=self._route,
         )
 
     def _session_call(self, arrival: Arrival, spoken: Dialect) -> Call:
@@ -185,6 +186,7 @@ class ServerGate(Session):
             self.log_level,
             progress_token(arrival.meta),
             arrival.batch,
+            route=self._route,
         )
 
     def _check(self, arrival: Arrival, spoken: Dialect) -> None:

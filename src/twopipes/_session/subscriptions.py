@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from twopipes._protocol.types import ServerCapabilities, SubscriptionFilter
-from twopipes.errors import InternalError, RequestId
+from twopipes._session.ledger import Call
+from twopipes.errors import InternalError
 from twopipes.settings import Limits
 
 ListKind = Literal["tools", "prompts", "resources"]
@@ -46,48 +47,48 @@ def _kinds(wanted: SubscriptionFilter) -> list[str]:
 
 
 class Subscriptions:
-    """The open listens of one connection, and the resources that its legacy session watches."""
+    """The open listens of one connection, by their calls, and the resources that its legacy session watches."""
 
     def __init__(self, *, limits: Limits) -> None:
         self._limits = limits
-        self._filters: dict[RequestId, SubscriptionFilter] = {}
-        self._listeners: dict[str, dict[RequestId, None]] = {kind: {} for kind in LIST_CHANGED}
-        self._watchers: dict[str, dict[RequestId, None]] = {}
+        self._filters: dict[Call, SubscriptionFilter] = {}
+        self._listeners: dict[str, dict[Call, None]] = {kind: {} for kind in LIST_CHANGED}
+        self._watchers: dict[str, dict[Call, None]] = {}
         self._session_watches: set[str] = set()
         self._watched = 0
 
     def __len__(self) -> int:
         return len(self._filters)
 
-    def __iter__(self) -> Iterator[RequestId]:
+    def __iter__(self) -> Iterator[Call]:
         return iter(list(self._filters))
 
-    def __contains__(self, listen_id: RequestId) -> bool:
-        return listen_id in self._filters
+    def __contains__(self, call: Call) -> bool:
+        return call in self._filters
 
-    def listen(self, listen_id: RequestId, wanted: SubscriptionFilter) -> None:
+    def listen(self, call: Call, wanted: SubscriptionFilter) -> None:
         """Open a listen with a filter returned by :func:`honoured`, unless there are too many listens or resources (SU-18)."""
         uris = wanted.resource_subscriptions or []
         if self._limits.max_listens is not None and len(self._filters) >= self._limits.max_listens:
             raise InternalError(f"{len(self._filters):,} subscriptions are open already; end one before opening another")
         self._make_room(len(uris))
-        self._filters[listen_id] = wanted
+        self._filters[call] = wanted
         for kind in _kinds(wanted):
-            self._listeners[kind][listen_id] = None
+            self._listeners[kind][call] = None
         for uri in uris:
-            self._watchers.setdefault(uri, {})[listen_id] = None
+            self._watchers.setdefault(uri, {})[call] = None
         self._watched += len(uris)
 
-    def end(self, listen_id: RequestId) -> bool:
+    def end(self, call: Call) -> bool:
         """Close a listen; nothing more is delivered to it (SU-11). Return False if it does not exist."""
-        wanted = self._filters.pop(listen_id, None)
+        wanted = self._filters.pop(call, None)
         if wanted is None:
             return False
         for kind in _kinds(wanted):
-            del self._listeners[kind][listen_id]
+            del self._listeners[kind][call]
         for uri in wanted.resource_subscriptions or []:
             watchers = self._watchers[uri]
-            del watchers[listen_id]
+            del watchers[call]
             if not watchers:
                 del self._watchers[uri]
             self._watched -= 1
@@ -112,14 +113,14 @@ class Subscriptions:
             return any(uri in self._session_watches for uri in _with_parents(change.uri))
         return capabilities.allows(change.kind, "listChanged")
 
-    def listens_for(self, change: Change) -> list[RequestId]:
+    def listens_for(self, change: Change) -> list[Call]:
         """Return the listens that get a copy, each once, in the order they were opened (SU-10)."""
         if change.kind != "resource":
             return list(self._listeners[change.kind])
-        found: dict[RequestId, None] = {}
+        found: dict[Call, None] = {}
         for uri in _with_parents(change.uri):
             found.update(self._watchers.get(uri, {}))
-        return [listen_id for listen_id in self._filters if listen_id in found] if found else []
+        return [call for call in self._filters if call in found] if found else []
 
     def _make_room(self, uris: int) -> None:
         limit = self._limits.max_watched

@@ -140,7 +140,7 @@ def test_a_chatterbox_is_held_back_while_the_client_does_not_read(tool, revision
                 await finished.wait()
             for _ in range(20):
                 await asyncio.sleep(0)
-            held = sum(map(len, connection.session.outbox)) + connection.channel.buffered
+            held = sum(len(message.line) for message in connection.session.outbox) + connection.channel.buffered
             assert held < 4_000_000
             assert len(said) < count
             client.listen()

@@ -49,7 +49,7 @@ def test_a_client_that_floods_and_never_reads_is_not_read_either(revision):
             await turn_until(lambda: connection.is_blocked)
             for _ in range(200):
                 await asyncio.sleep(0)
-            held = sum(map(len, connection.session.outbox)) + connection.channel.buffered
+            held = sum(len(message.line) for message in connection.session.outbox) + connection.channel.buffered
             assert held < 3_000_000
             assert len(connection._contexts) + len(connection._queue) < 4000
             assert client.channel.buffered > 0
