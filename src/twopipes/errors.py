@@ -20,6 +20,7 @@ __all__ = [
     "ClientClosed",
     "ConnectionLost",
     "FormRejected",
+    "HeaderMismatch",
     "InternalError",
     "InvalidOutput",
     "InvalidParams",
@@ -430,6 +431,15 @@ class UnsupportedRevision(McpError):
         super().__init__(text, data={"supported": list(supported), "requested": requested})
         self.requested = requested
         self.supported = tuple(supported)
+
+
+class HeaderMismatch(McpError):
+    """The headers of an HTTP request are missing, malformed, or differ from its body.
+
+    Only the HTTP server sends it, before a handler runs. A handler that raises it sends an internal error (ER-06).
+    """
+
+    default_code = _codes.HEADER_MISMATCH
 
 
 class UrlsRequired(McpError):

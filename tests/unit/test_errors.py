@@ -16,6 +16,7 @@ from twopipes.errors import (
     ChannelClosed,
     ClientClosed,
     ConnectionLost,
+    HeaderMismatch,
     InternalError,
     InvalidOutput,
     InvalidParams,
@@ -155,6 +156,7 @@ MESSAGES = [
         CapabilityMissing({"sampling": {}, "elicitation": {}}),
         "This request needs a client that declares the capability elicitation, sampling (code -32021)",
     ),
+    (HeaderMismatch("Missing header Mcp-Method"), "Missing header Mcp-Method (code -32020)"),
     (CapabilityMissing({"roots": {}}, message="no roots"), "no roots (code -32021)"),
     (
         CapabilityMissing({"sampling": {"tools": {}, "context": {}}, "roots": 3}),

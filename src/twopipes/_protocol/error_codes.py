@@ -48,7 +48,7 @@ def _code_and_data(error: McpError, revision: str) -> tuple[int, Any]:
 _REPLACEMENTS: dict[int, tuple[int, dict[str, type[Any]]]] = {
     _codes.RESOURCE_NOT_FOUND: (_codes.INVALID_PARAMS, {}),
     _codes.URLS_REQUIRED: (_codes.INVALID_REQUEST, {"elicitations": list}),  # ER-11
-    -32020: (_codes.INTERNAL_ERROR, {}),
+    _codes.HEADER_MISMATCH: (_codes.INTERNAL_ERROR, {}),
     _codes.CAPABILITY_MISSING: (_codes.INVALID_REQUEST, {"requiredCapabilities": dict}),  # ER-10
     _codes.UNSUPPORTED_REVISION: (_codes.INVALID_PARAMS, {"supported": list, "requested": str}),  # ER-09
 }
@@ -97,4 +97,5 @@ _BY_CODE: dict[int, type[McpError]] = {
     _codes.METHOD_NOT_FOUND: errors.MethodNotFound,
     _codes.INVALID_PARAMS: errors.InvalidParams,
     _codes.INTERNAL_ERROR: errors.InternalError,
+    _codes.HEADER_MISMATCH: errors.HeaderMismatch,
 }
