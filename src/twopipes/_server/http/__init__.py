@@ -1,0 +1,1 @@
+"""Serving over HTTP: an ASGI application for both eras."""

@@ -1,0 +1,248 @@
+"""The HTTP response to one request: a JSON body, or a stream of events as soon as anything comes before the response.
+
+A reply is filled by the connection and written by the ASGI call, so a client that does not read delays only its own reply. A reply
+that is silent for ``keep_alive`` seconds becomes a stream too, and its comments keep proxies from closing the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Final
+
+from twopipes._http.options import HttpOptions
+from twopipes._http.sse import COMMENT, encode_event
+from twopipes._http.status import OK
+from twopipes._server.http.asgi import JSON, Header, Receive, Send, respond
+
+# Bytes that wait to be written. Above the first, handlers wait; above the second, the client is too slow and loses its stream.
+_HIGH_WATER: Final = 64 * 1024
+_MAX_BUFFERED: Final = 1024 * 1024
+# Seconds. Most handlers are done before this, and cost no task that watches for the end of the connection.
+_WATCH_AFTER: Final = 0.02
+_STREAM_HEADERS: Final[tuple[Header, ...]] = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),  # nginx passes events on at once
+)
+
+
+class _Form(Enum):
+    UNDECIDED = auto()
+    JSON = auto()
+    STREAM = auto()
+
+
+class Reply:
+    """One HTTP response. It is the route of the messages that belong to a request.
+
+    Args:
+        receive: Of the ASGI call, after the whole body was received.
+        send: Of the ASGI call.
+        options: Form and limits.
+        on_closed: Called once if the client is gone or does not read, unless the response is complete.
+        headers: Further headers.
+        is_stream: Open a stream even if the response comes first, as for a subscription. An error status is still sent as JSON.
+        opening: Sent first if a stream is opened.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        options: HttpOptions,
+        on_closed: Callable[[Reply], None],
+        *,
+        headers: Sequence[Header] = (),
+        is_stream: bool = False,
+        opening: bytes = b"",
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self._options = options
+        self._on_closed = on_closed
+        self._opening = opening
+        self._headers = headers
+        self._is_stream = is_stream or options.responses == "stream"
+        self._form = _Form.UNDECIDED
+        self._status = OK
+        self._pending: list[bytes] = []  # the JSON body, or events
+        self._buffered = 0  # bytes in _pending and in the write that is under way
+        self._is_ended = False  # nothing is added any more
+        self._is_closed = False  # complete, or the client is gone
+        self._waiting: asyncio.Future[bool] | None = None  # the ASGI call, for something to write
+        self._draining: asyncio.Future[None] | None = None  # handlers, for the client to read
+        self._watching: asyncio.Task[None] | None = None
+
+    # For the connection
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_closed
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether nothing was added or sent yet."""
+        return self._form is _Form.UNDECIDED
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether handlers should wait until the client has read more."""
+        return self._buffered > _HIGH_WATER and not self._is_closed
+
+    def add(self, line: bytes, *, is_last: bool, status: int = OK, event_id: str | None = None) -> None:
+        """Add a message. The last one is the response, or whatever ends the stream. Without a client it has no effect."""
+        if self._is_closed or self._is_ended:
+            return
+        if is_last and self._form is _Form.UNDECIDED and (status != OK or not self._is_stream):
+            self._form = _Form.JSON
+            self._status = status
+            self._is_ended = True
+            self._push(line)
+        else:
+            self._is_ended = is_last
+            self.add_event(encode_event(line, id=event_id))
+
+    def add_event(self, event: bytes) -> None:
+        """Add an encoded event to the stream."""
+        if self._is_closed:
+            return
+        if self._buffered > _MAX_BUFFERED and not self._is_ended:
+            self.lose()
+            return
+        self._form = _Form.STREAM
+        self._push(event)
+
+    def end(self) -> None:
+        """End the stream after what was added, without a response."""
+        if not self._is_ended and not self._is_closed:
+            self._is_ended = True
+            self._form = _Form.STREAM
+            self._wake()
+
+    def lose(self) -> None:
+        """Give the client up: drop what it has not read, and end the ASGI call."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._pending.clear()
+        self._wake()
+        self._let_handlers_go()
+        self._on_closed(self)
+
+    async def drain(self) -> None:
+        """Wait while the client does not read. Raises nothing."""
+        while self.is_blocked:
+            if self._draining is None:
+                self._draining = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._draining)
+
+    # For the ASGI call
+
+    async def run(self) -> None:
+        """Send the response, and return when it is complete or the client is gone."""
+        try:
+            if self._form is _Form.UNDECIDED and not self._is_stream and not await self._wait(_WATCH_AFTER):
+                self._watch()
+                await self._wait(self._options.keep_alive)
+            if self._is_closed:
+                return
+            if self._form is _Form.JSON:
+                await self._send_json()
+            else:
+                self._form = _Form.STREAM
+                await self._send_stream()
+        except OSError:  # the client is gone; or TimeoutError, a subclass: it does not read
+            self.lose()
+        except BaseException:
+            self.lose()
+            raise
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+
+    async def _send_json(self) -> None:
+        (body,) = self._pending
+        if len(body) <= _HIGH_WATER:
+            async with asyncio.timeout(self._options.write_timeout):
+                await respond(self._send, self._status, body, JSON, more=self._headers)
+        else:
+            length = (b"content-length", b"%d" % len(body))
+            await self._write({"type": "http.response.start", "status": self._status, "headers": [JSON, length, *self._headers]})
+            # In two parts: ASGI servers wait before a write until the client has read most of the one before it.
+            await self._write({"type": "http.response.body", "body": body, "more_body": True})
+            await self._write({"type": "http.response.body", "body": b""})
+        self._complete()
+
+    async def _send_stream(self) -> None:
+        self._watch()
+        await self._write({"type": "http.response.start", "status": OK, "headers": [*_STREAM_HEADERS, *self._headers]})
+        if self._opening or not self._pending:
+            # Without an opening a comment, because some servers send the headers with the first part of the body.
+            self._pending.insert(0, self._opening or COMMENT)
+        while not self._is_closed:
+            if self._pending or self._is_ended:
+                data = b"".join(self._pending)
+                self._pending.clear()
+                is_whole = self._is_ended and len(data) <= _HIGH_WATER  # otherwise the last part waits for the client to read
+                await self._write({"type": "http.response.body", "body": data, "more_body": not is_whole})
+                self._buffered = sum(map(len, self._pending))
+                self._let_handlers_go()
+                if is_whole:
+                    self._complete()
+            elif not await self._wait(self._options.keep_alive):
+                self._pending.append(COMMENT)
+
+    async def _write(self, message: dict[str, object]) -> None:
+        async with asyncio.timeout(self._options.write_timeout):
+            await self._send(message)
+
+    async def _wait(self, seconds: float) -> bool:
+        """Wait for a message or the end. False after so many seconds without one."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[bool] = loop.create_future()
+        self._waiting = waiting
+        timer = loop.call_later(seconds, _set, waiting, False)
+        try:
+            return await waiting
+        finally:
+            timer.cancel()
+            self._waiting = None
+
+    def _watch(self) -> None:
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._wait_for_disconnect(), name="twopipes disconnect")
+
+    async def _wait_for_disconnect(self) -> None:
+        with suppress(Exception):  # whatever the server raises, it cannot serve this client any more
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+        self.lose()
+
+    # Internals
+
+    def _push(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._buffered += len(data)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None:
+            _set(self._waiting, True)
+
+    def _complete(self) -> None:
+        self._is_closed = True
+        self._let_handlers_go()
+
+    def _let_handlers_go(self) -> None:
+        if self._draining is not None and not self.is_blocked:
+            self._draining.set_result(None)
+            self._draining = None
+
+
+def _set(future: asyncio.Future[bool], value: bool) -> None:  # noqa: FBT001 - a callback of the event loop
+    if not future.done():
+        future.set_result(value)
