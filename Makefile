@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop scale bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -146,6 +146,16 @@ $(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
 
 interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## run the tests against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop tests/test_readme_steps.py
+
+# Redis and nginx: installed ones, or Debian's packages, which only root can install. RUNLEVEL=1 keeps them from being started as
+# services. Without them the tests are skipped unless SCALE_REQUIRED is set.
+SCALE_PROGRAMS = PATH=$$PATH:/usr/sbin; { command -v redis-server && command -v nginx; } || { apt-get update -q && RUNLEVEL=1 apt-get install -qy --no-install-recommends redis-server nginx-light; }
+
+$(STAMPS)/scale: pyproject.toml $(STAMPS)/dev
+	{ $(SCALE_PROGRAMS); } > $(STAMPS)/scale.log 2>&1 && touch $@ || { cat $(STAMPS)/scale.log; echo "Redis or nginx could not be installed; tests will be skipped."; test -z "$$SCALE_REQUIRED"; }
+
+scale: $(STAMPS)/scale ## run several processes of a server with a real Redis and nginx
+	$(BIN)/python -m pytest -m scale tests/scale
 
 # A peer that is not installed keeps its previous score.
 SCOREBOARD_PEERS := $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed
