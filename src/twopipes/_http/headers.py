@@ -30,7 +30,9 @@ MAX_SAFE_INTEGER = 2**53 - 1
 """Larger integers are not exact in every JSON reader, and are not allowed in a header."""
 
 _PREFIX, _SUFFIX = "=?base64?", "?="
-_PLAIN = re.compile(r"[\t\x20-\x7e]*")
+# Some proxies change a tab, so it is accepted but not sent.
+_SAFE = re.compile(r"[\x20-\x7e]*")
+_ALLOWED = re.compile(r"[\t\x20-\x7e]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DECIMAL = re.compile(r"(-?[0-9]{1,20})(?:\.0{1,20})?")
 _PRIMITIVES = ("string", "integer", "boolean")
@@ -64,7 +66,7 @@ def encode_value(value: str | float | bool) -> str:  # noqa: FBT001 - a value, n
         if value != value // 1 or abs(value) > MAX_SAFE_INTEGER:
             raise LocalProtocolError(f"cannot send {_shown(value)} in a header; use an integer from -(2**53 - 1) to 2**53 - 1")
         return str(int(value))
-    if _PLAIN.fullmatch(value) and value == value.strip(" \t") and not _looks_encoded(value):
+    if _SAFE.fullmatch(value) and value == value.strip(" ") and not _looks_encoded(value):
         return value
     # A lone surrogate cannot be in a JSON body either: the error for it is raised there.
     data = value.encode("utf-8", "replace")
@@ -81,7 +83,7 @@ def decode_value(value: str) -> str:
     Raises:
         ValueError: The header has characters that are not allowed, or is not valid Base64 of UTF-8.
     """
-    if not _PLAIN.fullmatch(value):
+    if not _ALLOWED.fullmatch(value):
         raise ValueError("it has characters that are not allowed in a header")
     if not _looks_encoded(value) or len(value) < len(_PREFIX + _SUFFIX):
         return value
@@ -208,13 +210,15 @@ def check_headers(
         received: The headers, with names in lower case. The values of a header that is repeated are joined, so they do not match.
         method: The method in the body.
         params: The params in the body.
-        version: The revision in the body's ``_meta``.
+        version: The revision in the body's ``_meta``. The session refuses a body without one, so nothing is compared then.
         headers: What the schema of the tool asks for.
 
     Raises:
         HeaderMismatch: A required header is missing, malformed, or differs from the body.
     """
-    if received.get(PROTOCOL_VERSION) != version or version is None:
+    if version is None:
+        return
+    if received.get(PROTOCOL_VERSION) != version:
         raise _mismatch("MCP-Protocol-Version", received.get(PROTOCOL_VERSION), version)
     if received.get(METHOD) != method:
         raise _mismatch("Mcp-Method", received.get(METHOD), method)
