@@ -1,4 +1,4 @@
-"""One session running over one channel: reading, writing, flow control and deadlines.
+"""One session running over one channel: reading, writing, flow control and deadlines. The pump is what HTTP shares with it.
 
 The read loop never waits for a handler or a callback. All messages of one iteration of the event loop leave in one write. While a
 write waits for the peer, further messages stay in the session; whether reading goes on meanwhile is decided by each side
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from twopipes._channels.base import READ_SIZE, Channel
 from twopipes._session.base import Session
@@ -19,7 +19,52 @@ from twopipes.errors import ChannelBroken, ChannelClosed
 S = TypeVar("S", bound=Session)
 
 
-class Connection(ABC, Generic[S]):
+class SessionPump(ABC, Generic[S]):
+    """Runs a session: handles its events, watches its deadlines, and sends its messages once in each turn of the event loop."""
+
+    def __init__(self, session: S) -> None:
+        self.session = session
+        self.loop = asyncio.get_running_loop()
+        self._is_over = False  # nothing can be written any more
+        self._is_flush_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def _handle(self, events: list[Event]) -> None:
+        """React to the events of the session."""
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Send the messages of the session, as far as possible."""
+
+    def _flush_soon(self) -> None:
+        if not self._is_flush_scheduled and not self._is_over:
+            self._is_flush_scheduled = True
+            self.loop.call_soon(self._flush)
+
+    def _process(self, events: list[Event]) -> None:
+        """Handle events that nothing received has caused."""
+        self._handle(events)
+        self._set_timer()
+        self._flush_soon()
+
+    def _set_timer(self) -> None:
+        deadline = self.session.next_deadline()
+        timer = self._timer
+        if timer is not None:
+            if deadline is not None and timer.when() <= deadline:
+                return  # it is set again when it fires
+            timer.cancel()
+            self._timer = None
+        if deadline is not None and not self._is_over:
+            self._timer = self.loop.call_at(max(deadline, self.loop.time()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._process(self.session.tick(now=self.loop.time()))
+
+
+class Connection(SessionPump[S]):
     """Runs a session over one channel.
 
     Args:
@@ -31,24 +76,16 @@ class Connection(ABC, Generic[S]):
         received_anything: Whether the peer has written anything.
     """
 
-    def __init__(self, session: S, channel: Channel) -> None:
-        self.session = session
+    def __init__(self, session: S, channel: Channel, **more: Any) -> None:
+        super().__init__(session, **more)  # more is for the runner of a server, which comes after this class
         self.channel = channel
-        self.loop = asyncio.get_running_loop()
         self.sent = 0
         self.received_anything = False
-        self._is_over = False  # nothing can be written any more
-        self._is_flush_scheduled = False
         self._draining: asyncio.Task[None] | None = None
         self._taken = 0  # the part of session.responded that has left our buffer
-        self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
     # Implemented by each side
-
-    @abstractmethod
-    def _handle(self, events: list[Event]) -> None:
-        """React to the events of the session."""
 
     @abstractmethod
     def _must_wait(self) -> bool:
@@ -106,11 +143,6 @@ class Connection(ABC, Generic[S]):
         if self._draining is not None:
             await asyncio.wait([self._draining])
 
-    def _flush_soon(self) -> None:
-        if not self._is_flush_scheduled and not self._is_over:
-            self._is_flush_scheduled = True
-            self.loop.call_soon(self._flush)
-
     def _flush(self) -> None:
         self._is_flush_scheduled = False
         if self._is_over or self._draining is not None:
@@ -139,29 +171,6 @@ class Connection(ABC, Generic[S]):
             self._draining = None
         self._drained()
         self._flush_soon()
-
-    # Deadlines
-
-    def _process(self, events: list[Event]) -> None:
-        """Handle events that no received chunk has caused."""
-        self._handle(events)
-        self._set_timer()
-        self._flush_soon()
-
-    def _set_timer(self) -> None:
-        deadline = self.session.next_deadline()
-        timer = self._timer
-        if timer is not None:
-            if deadline is not None and timer.when() <= deadline:
-                return  # it is set again when it fires
-            timer.cancel()
-            self._timer = None
-        if deadline is not None and not self._is_over:
-            self._timer = self.loop.call_at(max(deadline, self.loop.time()), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        self._process(self.session.tick(now=self.loop.time()))
 
     # The end
 

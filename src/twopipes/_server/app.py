@@ -14,6 +14,7 @@ from twopipes._channels.base import Channel
 from twopipes._channels.fork import in_forked_children
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._protocol.types import CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
+from twopipes._server.call_runner import CallRunner
 from twopipes._server.checks import check_level
 from twopipes._server.connection import ServerConnection
 from twopipes._server.context import Context, LifespanT, Next
@@ -125,7 +126,7 @@ class Server(Offer, Generic[LifespanT]):
         self._limits = limits or Limits()
         self._questions = questions or InputPolicy()
         self._page_size = page_size
-        self._connections: set[ServerConnection] = set()
+        self._connections: set[CallRunner] = set()
         super().__init__(self._changed)
         for function in tools:
             self.add_tool(function)
@@ -244,15 +245,17 @@ class Server(Offer, Generic[LifespanT]):
 
     def _connect(self, channel: Channel, lifespan: Any = None) -> ServerConnection:
         """Make a connection over a channel; it does not run yet."""
-        return ServerConnection(
-            self._new_session(),
-            channel,
-            self._handle,
-            self._through_middleware,
-            lifespan=lifespan,
-            max_running=self.settings.max_running,
-            debug=self.debug,
-        )
+        return ServerConnection(self._new_session(), channel, **self._runner_options(lifespan))
+
+    def _runner_options(self, lifespan: Any) -> dict[str, Any]:
+        """Return the arguments of a :class:`CallRunner` except its session."""
+        return {
+            "handler": self._handle,
+            "around_internal": self._through_middleware,
+            "lifespan": lifespan,
+            "max_running": self.settings.max_running,
+            "debug": self.debug,
+        }
 
     async def _serve_channel(
         self,

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from msgspec import Struct
@@ -39,7 +40,7 @@ from twopipes.errors import LocalProtocolError, TwopipesError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from twopipes._server.connection import ServerConnection
+    from twopipes._server.call_runner import CallRunner
 
     LifespanT = TypeVarWithDefault("LifespanT", default=Any)
 else:
@@ -147,7 +148,7 @@ class Context(Generic[LifespanT]):
         lifespan: The value of the server's lifespan.
     """
 
-    def __init__(self, call: Call, connection: ServerConnection, lifespan: LifespanT, *, is_internal: bool = False) -> None:
+    def __init__(self, call: Call, connection: CallRunner, lifespan: LifespanT, *, is_internal: bool = False) -> None:
         self.call = call
         self.cancelled = CancelToken()
         self.lifespan = lifespan
@@ -217,7 +218,7 @@ class Context(Generic[LifespanT]):
     def _send(self, send: Callable[..., bool], *arguments: Any) -> Awaitable[None]:
         if threading.get_ident() == self._connection.thread_id:
             sent = send(self, *arguments)
-            return _Sent(self._connection.yield_and_drain if sent else None)
+            return _Sent(partial(self._connection.yield_and_drain, self.call) if sent else None)
         # A thread can be faster than the loop. It does not wait for the client.
         self._held.append((send, arguments))
         if not self._is_held_scheduled:
@@ -228,7 +229,7 @@ class Context(Generic[LifespanT]):
     def _send_held_unless_blocked(self) -> None:
         """Send the notifications of threads, unless the client does not read: then they stay here, where they are bounded."""
         self._is_held_scheduled = False
-        if not self._connection.is_blocked:
+        if not self._connection.is_blocked_for(self.call):
             self._send_held()
 
     def _send_held(self) -> None:

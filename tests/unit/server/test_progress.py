@@ -10,7 +10,7 @@ import pytest
 import sessions
 from twopipes import Context, Server, ServerSettings
 from twopipes._channels.memory import MemoryChannel, memory_pair
-from twopipes._server import connection as connection_module
+from twopipes._server import call_runner as runner_module
 from twopipes._server import context as context_module
 from twopipes.errors import InvalidParams
 from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
@@ -319,7 +319,7 @@ def test_a_response_that_keeps_its_distance_is_sent_although_the_client_leaves(r
 
 def test_a_response_that_keeps_its_distance_is_sent_at_once_when_the_server_stops(monkeypatch):
     """SD-02: the handler is done, so its result is not lost."""
-    monkeypatch.setattr(connection_module, "GAP", 1000)
+    monkeypatch.setattr(runner_module, "GAP", 1000)
     server = telling()
     server.settings = ServerSettings(drain=0)
     written = asyncio.run(writes_of(server, LATEST_MODERN, "instant", leave=True))
@@ -328,7 +328,7 @@ def test_a_response_that_keeps_its_distance_is_sent_at_once_when_the_server_stop
 
 def test_a_call_cancelled_in_the_gap_before_its_response_gets_no_response(monkeypatch):
     """CA-04."""
-    monkeypatch.setattr(connection_module, "GAP", 1000)
+    monkeypatch.setattr(runner_module, "GAP", 1000)
 
     async def scenario(client: Client):
         request_id = client.start_tool("instant", meta={"progressToken": 1})
