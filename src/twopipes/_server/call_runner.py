@@ -24,6 +24,7 @@ from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived,
 from twopipes._session.ledger import Call
 from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
+from twopipes.errors import McpError
 
 # Seconds for a peer to read how its subscriptions have ended.
 _FINAL_WRITE = 0.5
@@ -320,6 +321,22 @@ class CallRunner(SessionPump[ServerSession]):
     def announce(self, change: Change) -> None:
         """Notify the peer of a change if it subscribed to it. Equal changes within one write are sent once."""
         self.session.announce(change)
+        self._flush_soon()
+
+    def announce_everything(self) -> None:
+        """Notify the peer of everything that it subscribed to, because changes may have been missed."""
+        for change in self.session.subscriptions.every_change():
+            self.session.announce(change)
+        self._flush_soon()
+
+    def fail_listens(self, error: McpError) -> None:
+        """End every subscription with an error, after the changes that are pending."""
+        for call in self.session.subscriptions:
+            ended = self._listens.get(call)
+            if ended is None:
+                self.session.fail(call, error)
+            elif not ended.done():
+                ended.set_exception(error)  # for the middleware around it
         self._flush_soon()
 
     def run_in_loop(self, function: Callable[..., Any], *arguments: Any) -> None:

@@ -19,7 +19,8 @@ from twopipes.settings import Limits
 
 ListKind = Literal["tools", "prompts", "resources"]
 
-LIST_CHANGED: Final = {kind: f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")}
+_LISTS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
+LIST_CHANGED: Final = {kind: f"notifications/{kind}/list_changed" for kind in _LISTS}
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
@@ -121,6 +122,11 @@ class Subscriptions:
         for uri in _with_parents(change.uri):
             found.update(self._watchers.get(uri, {}))
         return [call for call in self._filters if call in found] if found else []
+
+    def every_change(self) -> list[Change]:
+        """Return a change of each list and of each watched resource, for the case that changes were missed."""
+        uris = dict.fromkeys([*self._watchers, *self._session_watches])
+        return [*(Change(kind) for kind in LIST_CHANGED), *(Change("resource", uri) for uri in uris)]
 
     def _make_room(self, uris: int) -> None:
         limit = self._limits.max_watched
