@@ -18,16 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_USAGE = "usage: twopipes tap [-o FILE] [--redact KEY]... [--quiet] -- CMD..."
+_USAGE = "usage: twopipes tap [-o FILE] [--redact KEY]... [--quiet] -- CMD... | [--http PORT] URL"
 _HELP = f"""\
-{_USAGE}
+usage: twopipes tap [-o FILE] [--redact KEY]... [--quiet] -- CMD...
+       twopipes tap [-o FILE] [--redact KEY]... [--quiet] [--http PORT] URL
 
 Starts a server and passes everything on between it and the host: bytes, ends of
 streams, signals and the exit code. Records the messages in a file, which
 `twopipes view` shows as a conversation. Put it in front of a server's command
 in the configuration of a host.
 
+With a URL, the tap is a reverse proxy on this machine: clients connect to its
+port, and it forwards their requests to the server at the URL. It runs until
+Ctrl-C or SIGTERM. Needs: pip install "twopipes[http]"
+
 options:
+  --http PORT        with a URL: the port to listen on, on 127.0.0.1; by default
+                     a free one, which is named on stderr
   -o, --output FILE  the file to write; by default a new one in the user's state
                      folder, which is named on stderr. An existing file is kept
                      under another name
@@ -39,31 +46,51 @@ options:
 examples:
   twopipes tap -- python server.py
   twopipes tap -o session.jsonl --redact api_key -- npx -y some-server
+  twopipes tap --http 9000 https://example.com/mcp
 
 {exit_code_help("tap")}"""
 
 # Seconds that a slow disk may delay the exit. The host has seen the end of the output by then.
 _CLOSE_TIMEOUT = 3.0
+_SCHEMES = ("http://", "https://")
 
 
 def tap(arguments: Sequence[str]) -> int:
     """Run the command. Returns only if no server was started; otherwise this process exits as the server did."""
-    with_value = ("-o", "--output", "--redact", "--trace")
+    with_value = ("-o", "--output", "--redact", "--trace", "--http")
     options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=with_value, switches=("-q", "--quiet"))
     if "--trace" in options:
         raise UsageError(f"tap has no --trace; use -o FILE to name the file to record to. {_USAGE}")
+    url, plain, command = _find_url(plain, command)
+    if plain and "--redact" not in options:
+        raise UsageError(f"unknown argument {plain[0]}. {_USAGE}")
+    redact = [*options.get("--redact", ()), *plain]  # also accept several: --redact token password
+    output = [None, *options.get("-o", ()), *options.get("--output", ())][-1]
+    is_quiet = "-q" in options or "--quiet" in options
+    if url is not None:
+        from twopipes._cli.tap_http import tap_http  # noqa: PLC0415 - loads asyncio, which a host would wait for
+
+        return tap_http(url, options.get("--http", [None])[-1], output, redact, is_quiet=is_quiet)
+    if "--http" in options:
+        raise UsageError(f"--http needs the URL of a server; to record a command, leave it out. {_USAGE}")
     if command is None:
         raise UsageError(f"put the command of the server after --. {_USAGE}")
     if not command or not command[0]:
         raise UsageError(f"no server given; put its command after --. {_USAGE}")
-    if plain and "--redact" not in options:
-        raise UsageError(f"unknown argument {plain[0]}. {_USAGE}")
-    redact = [*options.get("--redact", ()), *plain]  # also accept several: --redact token password
-    output = [*options.get("-o", ()), *options.get("--output", ())]
-    is_quiet = "-q" in options or "--quiet" in options
     if sys.platform != "win32":
-        return _relay(command, output[-1] if output else None, redact, is_quiet=is_quiet)
+        return _relay(command, output, redact, is_quiet=is_quiet)
     raise UsageError("twopipes tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
+
+
+def _find_url(plain: list[str], command: list[str] | None) -> tuple[str | None, list[str], list[str] | None]:
+    """Return the URL of the server, which may also come after ``--``, and the other words."""
+    if command is not None:
+        is_url = len(command) == 1 and command[0].startswith(_SCHEMES)
+        return (command[0], plain, None) if is_url else (None, plain, command)
+    urls = [word for word in plain if word.startswith(_SCHEMES)]
+    if not urls:
+        return None, plain, None
+    return urls[0], [word for word in plain if word != urls[0]], None
 
 
 if sys.platform != "win32":

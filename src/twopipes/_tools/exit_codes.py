@@ -49,6 +49,7 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
     "prompt": _CLIENT,
     "tap": {
         "N": "the exit code of the server; after a signal, tap ends by the same one",
+        OK: "with a URL: SIGINT or SIGTERM stopped the tap",
         USAGE: "usage error",
         CANNOT_EXECUTE: "the server's command cannot be executed",
         NOT_FOUND: "the server's command was not found",
