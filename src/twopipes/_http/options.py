@@ -46,6 +46,9 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     max_sessions: int = 10_000
     # Seconds without a request or an open stream after which a legacy session is ended.
     session_idle: float = 3600.0
+    # Begins the id of each legacy session, followed by a dot, so that a load balancer can send a session to the process that holds
+    # it. Letters, digits, "-" and "_".
+    session_prefix: str = ""
     # Seconds without an event after which a comment is sent on a stream. Many proxies close a connection that is silent for 30 s.
     keep_alive: float = 15.0
     # Seconds that a client may stop reading its response. Then the response is ended and the request is cancelled.
@@ -67,6 +70,10 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
         AccessList(hosts=self.hosts, origins=self.origins)
         if self.responses not in {"auto", "stream"}:
             raise ValueError(f"HttpOptions.responses must be 'auto' or 'stream', got {self.responses!r}")
+        if not _is_prefix(self.session_prefix):
+            raise ValueError(
+                f"HttpOptions.session_prefix must have at most 32 ASCII letters, digits, '-' and '_', got {self.session_prefix!r}"
+            )
         for name in _COUNTS:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -76,6 +83,10 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
             # Written so that NaN, for which every comparison is false, is rejected.
             if not isinstance(value, int | float) or not 0 < value < inf:
                 raise ValueError(f"HttpOptions.{name} must be a finite number of seconds over 0, got {value!r}")
+
+
+def _is_prefix(value: str) -> bool:
+    return len(value) <= 32 and value.isascii() and all(each.isalnum() or each in "-_" for each in value)
 
 
 def _check_path(name: str, value: str | None) -> None:

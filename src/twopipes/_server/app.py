@@ -127,6 +127,7 @@ class Server(Offer, Generic[LifespanT]):
         self._questions = questions or InputPolicy()
         self._page_size = page_size
         self._connections: set[CallRunner] = set()
+        self._publishers: set[Callable[[Change], None]] = set()  # to other processes; called from any thread
         super().__init__(self._changed)
         for function in tools:
             self.add_tool(function)
@@ -160,6 +161,8 @@ class Server(Offer, Generic[LifespanT]):
     def _announce(self, change: Change) -> None:
         for connection in list(self._connections):
             connection.run_in_loop(connection.announce, change)
+        for publish in list(self._publishers):
+            publish(change)
 
     # Identity and capabilities
 

@@ -54,3 +54,10 @@ def test_responses_is_one_of_two_words():
     assert HttpOptions(responses="stream").responses == "stream"
     with pytest.raises(ValueError, match="must be 'auto' or 'stream', got 'json'"):
         HttpOptions(responses="json")
+
+
+def test_a_session_prefix_fits_into_a_header_and_the_pattern_of_a_balancer():
+    assert HttpOptions(session_prefix="worker-1_a").session_prefix == "worker-1_a"
+    for wrong in ("a.b", "a b", "é", "a\n", "x" * 33):
+        with pytest.raises(ValueError, match=r"HttpOptions\.session_prefix must have at most 32"):
+            HttpOptions(session_prefix=wrong)
