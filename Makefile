@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop scale bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -156,6 +156,17 @@ $(STAMPS)/scale: pyproject.toml $(STAMPS)/dev
 
 scale: $(STAMPS)/scale ## run several processes of a server with a real Redis and nginx
 	$(BIN)/python -m pytest -m scale tests/scale
+
+# The official conformance suite runs on Node.js 22 or newer, which comes from the same registry.
+CONFORMANCE := $(VENV)/conformance
+
+$(CONFORMANCE)/installed: tests/conformance/package.json | $(BIN)/python
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $< $(@D)
+	npm install --prefix $(@D) --loglevel error --no-audit --no-fund --no-package-lock --ignore-scripts
+	touch $@
+
+conformance: $(STAMPS)/dev $(CONFORMANCE)/installed ## run the official conformance suite on our server and our client over HTTP
+	$(BIN)/python -m pytest -m conformance tests/conformance
 
 # A peer that is not installed keeps its previous score.
 SCOREBOARD_PEERS := $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed

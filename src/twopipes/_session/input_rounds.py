@@ -90,7 +90,7 @@ class InputRounds(ABC):
             exists = call.dialect.modern or call.dialect.asks(method_of(question))
             if not exists or not _is_declared(needed, call.capabilities):
                 raise CapabilityMissing(needed)
-            given = call.answers.get(key)
+            given = call.answers.get(key) or self._volunteered(call, key, question)
             if given is not None and given.digest == _digest(question):
                 known[key] = read_answer(call.dialect, given)
         if len(known) == len(questions):
@@ -103,6 +103,10 @@ class InputRounds(ABC):
 
     @abstractmethod
     def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None: ...
+
+    def _volunteered(self, call: Call, key: str, question: t.InputRequest) -> Given | None:
+        """Return an answer that came before its question."""
+        return None
 
 
 def read_answer(dialect: Dialect, given: Given) -> Any:
@@ -249,6 +253,18 @@ class ModernInputRounds(InputRounds):
             self.waiting[call.dialogue] = _Waiting(call, questions, deadline)
             if len(self.waiting) > self._policy.max_waiting:
                 self._abandon_first()
+
+    def _volunteered(self, call: Call, key: str, question: t.InputRequest) -> Given | None:
+        # A client that knows the questions of a tool may answer them in its first request, which has no state. Later requests
+        # answer what their state asks.
+        if call.method not in MAY_ASK_BACK or call.params.request_state is not None:
+            return None
+        responses: Mapping[str, Raw] = call.params.input_responses or {}
+        if key not in responses:
+            return None
+        given = Given(method_of(question), _digest(question), responses[key].copy())
+        call.answers = {**call.answers, key: given}
+        return given
 
     def resume(self, retry: Call, *, now: float) -> tuple[Call, Mapping[str, t.InputRequest] | None]:
         """Find the handler that waits for a call with a ``requestState`` (MR-14 to MR-16).

@@ -34,6 +34,7 @@ from twopipes.errors import (
     CapabilityMissing,
     ConnectionLost,
     InternalError,
+    InvalidParams,
     LocalProtocolError,
     McpError,
     RemoteProtocolError,
@@ -446,6 +447,25 @@ def test_answers_to_nothing_are_ignored():
     flow.ask(q=FORM)
     (event,) = flow.retry({"q": ANNA, "zz": 5})
     assert event.answers == {"q": SAID_ANNA}
+
+
+def test_a_first_request_may_answer_questions_in_advance():
+    """MR-12, MR-13."""
+    session = server_session()
+    call = asks(session, modern(1, "tools/call", can=ABLE, name="ask", inputResponses={"q": ANNA, "zz": ANNA}))
+    assert session.ask(call, {"q": FORM}, now=0.0) == {"q": SAID_ANNA}
+    assert session.ask(call, {"q": OTHER_FORM, "r": ROOTS}, now=0.0) is None  # the answer was to another question
+    (line,) = said(session)
+    assert set(line["result"]["inputRequests"]) == {"q", "r"}
+
+
+@pytest.mark.parametrize("given", [5, None, {"roots": []}, {"action": "maybe"}])
+def test_a_malformed_answer_in_advance_is_refused(given):
+    """MR-14."""
+    session = server_session()
+    call = asks(session, modern(1, "tools/call", can=ABLE, name="ask", inputResponses={"q": given}))
+    with pytest.raises(InvalidParams, match="does not match elicitation/create"):
+        session.ask(call, {"q": FORM}, now=0.0)
 
 
 @pytest.mark.parametrize("answers", [5, [], {"q": {"action": "maybe"}}, {"q": 5}, {"q": None}, {"q": {"roots": []}}])
