@@ -85,14 +85,17 @@ class EventStore:
         parts = _ID.fullmatch(event_id)
         return int(parts[1]) if parts is not None and int(parts[1]) in self._streams else None
 
-    def after(self, event_id: str) -> list[StoredEvent] | None:
-        """Return the events of a stream after one of them; ``None`` if the id is unknown or one of them was dropped."""
+    def after(self, event_id: str, *, has_gap: bool = False) -> list[StoredEvent] | None:
+        """Return the events of a stream after one of them.
+
+        Returns ``None`` if the id is unknown, or if an event after it was dropped. With ``has_gap`` the rest is returned then.
+        """
         stream = self.stream_of(event_id)
         if stream is None:
             return None
         place = int(event_id.partition("-")[2])
         held = self._streams[stream]
-        if place < held.lost or place > self._last_event:
+        if place > self._last_event or (place < held.lost and not has_gap):
             return None
         return [StoredEvent(f"{stream}-{each}", line) for each, line in held.events if each > place]
 

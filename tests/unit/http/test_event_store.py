@@ -44,6 +44,7 @@ def test_a_stream_keeps_its_newest_events_and_reports_a_gap():
     assert store.after(ids[0]) is None
     assert lines(store.after(ids[1])) == [b"c", b"d"]
     assert lines(store.after(ids[2])) == [b"d"]
+    assert lines(store.after(ids[0], has_gap=True)) == [b"c", b"d"]
 
 
 def test_over_its_bytes_a_store_drops_its_oldest_events_of_any_stream():

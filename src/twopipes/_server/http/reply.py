@@ -16,6 +16,7 @@ from twopipes._http.options import HttpOptions
 from twopipes._http.sse import COMMENT, encode_event
 from twopipes._http.status import OK
 from twopipes._server.http.asgi import JSON, Header, Receive, Send, respond
+from twopipes._session.ledger import Route
 
 # Bytes that wait to be written. Above the first, handlers wait; above the second, the client is too slow and loses its stream.
 _HIGH_WATER: Final = 64 * 1024
@@ -35,7 +36,7 @@ class _Form(Enum):
     STREAM = auto()
 
 
-class Reply:
+class Reply(Route):
     """One HTTP response. It is the route of the messages that belong to a request.
 
     Args:
@@ -46,6 +47,7 @@ class Reply:
         headers: Further headers.
         is_stream: Open a stream even if the response comes first, as for a subscription. An error status is still sent as JSON.
         opening: Sent first if a stream is opened.
+        principal: The identity of the client, if known.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class Reply:
         headers: Sequence[Header] = (),
         is_stream: bool = False,
         opening: bytes = b"",
+        principal: str = "",
     ) -> None:
+        self.principal = principal
         self._receive = receive
         self._send = send
         self._options = options
@@ -84,9 +88,9 @@ class Reply:
         return self._is_closed
 
     @property
-    def is_undecided(self) -> bool:
-        """Whether nothing was added or sent yet."""
-        return self._form is _Form.UNDECIDED
+    def can_be_json(self) -> bool:
+        """Whether the response is a JSON body if it is added now."""
+        return self._form is _Form.UNDECIDED and not self._is_stream
 
     @property
     def is_blocked(self) -> bool:

@@ -4,70 +4,11 @@ import pytest
 
 from twopipes._http.options import HttpOptions
 from twopipes._server.http.reply import Reply
+from unit.server.http.asgi_client import Client, run
 
 RESPONSE = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"}\n'
 STREAM = {b"content-type": b"text/event-stream", b"cache-control": b"no-cache", b"x-accel-buffering": b"no"}
-
-
-class Client:
-    """The ASGI server and the client behind it."""
-
-    def __init__(self):
-        self.sent = []
-        self.wrote = asyncio.Event()
-        self.gone = asyncio.Event()
-        self.reads = asyncio.Event()
-        self.reads.set()
-        self.closed = []
-
-    async def receive(self):
-        await self.gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message):
-        await self.reads.wait()
-        self.sent.append(message)
-        self.wrote.set()
-
-    def reply(self, **given):
-        options = HttpOptions(**{key: given.pop(key) for key in list(given) if key in HttpOptions.__struct_fields__})
-        return Reply(self.receive, self.send, options, self.closed.append, **given)
-
-    async def receives(self, text):
-        """Wait until the client has received a text."""
-        while text not in self.body:
-            self.wrote.clear()
-            await asyncio.wait_for(self.wrote.wait(), 10)
-
-    @property
-    def status(self):
-        return self.sent[0]["status"]
-
-    @property
-    def headers(self):
-        return dict(self.sent[0]["headers"])
-
-    @property
-    def body(self):
-        return b"".join(message["body"] for message in self.sent[1:])
-
-    @property
-    def is_complete(self):
-        return bool(self.sent[1:]) and not self.sent[-1].get("more_body", False)
-
-
-def run(test):
-    async def main():
-        client = Client()
-        async with asyncio.timeout(20):
-            await test(client)
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others:  # cancelled, and about to end
-            _, left_behind = await asyncio.wait(others, timeout=5)
-            assert not left_behind
-
-    asyncio.run(main())
 
 
 def test_a_response_alone_is_a_json_body_in_two_messages():
