@@ -40,7 +40,7 @@ BASE_MODULES = ["_version", "_codes", "_error_text", "errors", "outcome", "setti
 # Allowed imports between packages of the same rank: a child has pipes, and schemas and rules describe the protocol.
 SAME_RANK = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
 # The public modules that only re-export names of private ones.
-PUBLIC_MODULES = {"_lazy", "__init__", "__main__", "blocking", "channels", "process", "sansio", "trace", "types"}
+PUBLIC_MODULES = {"_lazy", "__init__", "__main__", "blocking", "channels", "http", "process", "sansio", "trace", "types"}
 # Imports the re-exported names when they are first used.
 LOADER = "_lazy"
 # No I/O, no clock and no task below the channels.

@@ -37,12 +37,19 @@ class Identity(Struct, frozen=True):
         scopes: What the token allows.
         client_id: The application that sends the request, if the token names it.
         claims: Everything else that the verifier wants handlers to see. It is left out of the ``repr``.
+
+    Raises:
+        ValueError: The subject is empty: callers without a name would share their sessions.
     """
 
     subject: str
     scopes: frozenset[str] = frozenset()
     client_id: str | None = None
     claims: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.subject:
+            raise ValueError("Identity.subject must not be empty; return None for a token without an owner")
 
     def __repr__(self) -> str:
         return f"Identity(subject={self.subject!r}, scopes={sorted(self.scopes)!r}, client_id={self.client_id!r})"

@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from twopipes.errors import TwopipesError
 from twopipes.settings import MIB
 
 # Bytes and number. Real key sets have a few keys of a few hundred bytes.
@@ -33,10 +32,6 @@ _RETRY_INTERVAL: Final = 5.0
 _log = logging.getLogger("twopipes.http")
 
 Jwk = dict[str, Any]
-
-
-class KeysUnavailable(TwopipesError):
-    """The keys of the authorization server could not be fetched, so no token can be verified."""
 
 
 class _Document(Struct):
@@ -68,7 +63,7 @@ class KeySet:
         """Return the keys with an id, or all of them without one. Unknown ids cause a fetch, but not each of them.
 
         Raises:
-            KeysUnavailable: There are no keys, or they are too old, and they cannot be fetched.
+            ConnectionError: There are no keys, or they are too old, and they cannot be fetched.
         """
         await self._ensure_keys()
         found = self._with_id(key_id)
@@ -89,7 +84,7 @@ class KeySet:
             if age >= _USABLE:  # a caller that is cancelled does not end the attempt of the others
                 await asyncio.shield(attempt)
         if self._fetched_at is None or self._clock() - self._fetched_at >= _USABLE:
-            raise KeysUnavailable(f"the keys at {self._url} could not be fetched; see the log of twopipes.http for the reason")
+            raise ConnectionError(f"the keys at {self._url} could not be fetched; see the log of twopipes.http for the reason")
 
     def _may_attempt(self) -> bool:
         return self._is_attempting() or self._clock() >= self._next_attempt

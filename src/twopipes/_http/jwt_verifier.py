@@ -80,14 +80,14 @@ class JwtVerifier:
         """Return the owner of a token, or ``None`` if it is not valid.
 
         Raises:
-            KeysUnavailable: The keys cannot be fetched.
+            ConnectionError: The keys of the authorization server cannot be fetched.
         """
         digest = sha256(token.encode()).digest()  # a dump of the memory shows no tokens
         found = self._remembered.get(digest)
         if found is not None and time.time() < found.until and self._generation == self._keys.generation:
             return found.identity
         claims = await self._verified_claims(token)
-        if claims is None:
+        if claims is None or not claims["sub"]:
             return None
         identity = _identity(claims)
         self._remember(digest, identity, float(claims["exp"]) + self._leeway)

@@ -40,6 +40,7 @@ from twopipes.errors import LocalProtocolError, TwopipesError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from twopipes._http.auth import Identity
     from twopipes._server.call_runner import CallRunner
 
     LifespanT = TypeVarWithDefault("LifespanT", default=Any)
@@ -144,6 +145,7 @@ class Context(Generic[LifespanT]):
     Attributes:
         call: The request.
         client: The client that sent it.
+        identity: The caller, if the server verifies access tokens.
         cancelled: True once the response is no longer wanted.
         lifespan: The value of the server's lifespan.
     """
@@ -187,6 +189,13 @@ class Context(Generic[LifespanT]):
     def client(self) -> ClientView:
         """The client that sent the request, as it described itself in this round."""
         return ClientView(self.call.capabilities, self.call.client_info, self.call.dialect.revision)
+
+    @property
+    def identity(self) -> Identity | None:
+        """The caller, as ``auth=`` verified it; ``None`` without ``auth=``, and on every channel that is not HTTP."""
+        route = self.call.route
+        identity: Identity | None = None if route is None else route.identity
+        return identity
 
     @property
     def meta(self) -> Mapping[str, Any]:

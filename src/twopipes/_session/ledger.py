@@ -148,10 +148,12 @@ class Route:
     """Where the messages that belong to a request go, if each request has its own stream, as over HTTP.
 
     Attributes:
-        principal: The identity of the client that sent the request, if known.
+        principal: The name of the caller, if it is known. The state of questions belongs to it.
+        identity: The caller, for the handler; not used here.
     """
 
     principal: str = ""
+    identity: Any = None
 
 
 class Call(Struct, eq=False):

@@ -115,6 +115,11 @@ def test_an_identity_shows_no_claims():
     )
 
 
+def test_an_identity_has_a_subject():
+    with pytest.raises(ValueError, match="subject must not be empty"):
+        Identity("")
+
+
 @given(st.text())
 def test_a_header_is_a_token_or_nothing(header):
     token = bearer_token(header)

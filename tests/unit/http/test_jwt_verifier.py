@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from twopipes._http import jwt_verifier
-from twopipes._http.jwks import KeySet, KeysUnavailable, fetch_document
+from twopipes._http.jwks import KeySet, fetch_document
 from twopipes._http.jwt_verifier import JwtVerifier
 
 ISSUER = "https://auth.example.com"
@@ -124,11 +124,12 @@ def test_scopes_and_clients_have_other_names_too(verifier):
         {"iss": "https://other.example.com"},
         {"iss": None},
         {"sub": None},
+        {"sub": ""},
         {"key": OTHER},
         {"kid": "unknown"},
         {"headers": {"crit": ["exp"]}},
     ],
-    ids=str,
+    ids=lambda changes: next(iter(changes)),
 )
 def test_a_token_that_is_not_for_this_server_is_refused(verifier, changes):
     assert verify(verifier, token(**changes)) is None
@@ -345,7 +346,7 @@ def test_old_keys_are_used_for_a_day_while_they_cannot_be_fetched(caplog):
     assert find(keys, "a") == [["a"]]
     assert "the keys at https://x could not be fetched: no route" in caplog.text
     clock.now += 5
-    with pytest.raises(KeysUnavailable, match="could not be fetched"):
+    with pytest.raises(ConnectionError, match="could not be fetched"):
         find(keys, "a")
 
 
@@ -353,11 +354,11 @@ def test_a_failed_attempt_is_repeated_after_a_while_only():
     clock, source = Clock(), Source(OSError("no route"), OSError("no route"), ["a"])
     keys = KeySet("https://x", fetch=source, clock=clock)
     for _ in range(5):
-        with pytest.raises(KeysUnavailable):
+        with pytest.raises(ConnectionError):
             find(keys, "a")
     assert source.fetches == 1
     clock.now += 5
-    with pytest.raises(KeysUnavailable):
+    with pytest.raises(ConnectionError):
         find(keys, "a")
     clock.now += 5
     assert find(keys, "a") == [["a"]]
@@ -396,7 +397,7 @@ def test_a_caller_that_gives_up_does_not_end_the_fetch_of_others():
 def test_a_document_that_is_not_a_key_set_is_refused(publisher, caplog, change, words):
     for name, value in change.items():
         setattr(publisher, name, value)
-    with pytest.raises(KeysUnavailable):
+    with pytest.raises(ConnectionError):
         find(KeySet(publisher.url), "a")
     assert words in caplog.text
     assert publisher.fetches == 1

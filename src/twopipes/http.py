@@ -1,0 +1,25 @@
+"""Serving over HTTP: options, who may connect, and what several processes share."""
+
+TYPE_CHECKING = False  # see twopipes._lazy
+if TYPE_CHECKING:
+    from twopipes._http.auth import Auth as Auth
+    from twopipes._http.auth import Identity as Identity
+    from twopipes._http.auth import Verifier as Verifier
+    from twopipes._http.bus import Bus as Bus
+    from twopipes._http.bus import LocalBus as LocalBus
+    from twopipes._http.jwt_verifier import JwtVerifier as JwtVerifier
+    from twopipes._http.options import HttpOptions as HttpOptions
+    from twopipes._http.redis_bus import RedisBus as RedisBus
+else:
+    from twopipes._lazy import lazy_names
+
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "twopipes._http.auth": "Auth Identity Verifier",
+            "twopipes._http.bus": "Bus LocalBus",
+            "twopipes._http.jwt_verifier": "JwtVerifier",
+            "twopipes._http.options": "HttpOptions",
+            "twopipes._http.redis_bus": "RedisBus",
+        },
+    )
