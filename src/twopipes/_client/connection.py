@@ -1,22 +1,22 @@
-"""One connection of one client: a caller waits for a future, which the read loop settles.
+"""One connection of one client: a caller waits for a future, which the response settles.
 
-The read loop waits in one case only: when the server sends requests and does not read our responses (docs/decisions/0024). A
-connection opens once and ends once; :mod:`twopipes._client.supervisor` restarts servers.
+A connection opens once and ends once; :mod:`twopipes._client.supervisor` restarts servers. How messages travel is left to
+:mod:`twopipes._client.channel_connection` and :mod:`twopipes._client.http_connection`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import UNSET, Struct
 
-from twopipes._channels.base import Channel
 from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.options import OnProgress, RequestOptions
 from twopipes._client.stray_output import StrayCollector
-from twopipes._connection import Connection
+from twopipes._connection import SessionPump
 from twopipes._protocol.types import InputRequiredResult, Params, Result, SubscriptionFilter
 from twopipes._session.client import ClientSession
 from twopipes._session.events import (
@@ -38,8 +38,6 @@ from twopipes._session.ledger import Call, SentRequest
 from twopipes._wire import LineRejected
 from twopipes.errors import ConnectionLost, McpError, QuestionFailed, RequestCancelled, TwopipesError
 
-# Seconds to read what is still in the pipe after the server has closed its input.
-_FINAL_READ = 0.5
 _NO_OPTIONS = RequestOptions()
 Cause = Callable[[ConnectionLost], TwopipesError]
 """The reason for the end of a connection: turns the loss of one request into an error that explains it."""
@@ -73,28 +71,31 @@ class PendingRequest(Struct, eq=False):
         return 0 if self.asked is None else self.asked.round
 
 
-class ClientConnection(Connection[ClientSession]):
-    """Runs a session over one channel.
+class ClientConnection(SessionPump[ClientSession]):
+    """Runs a session for its callers.
 
     Args:
         session: The protocol.
-        channel: The byte stream.
         stray: Collects lines that are not messages.
         answer: Answers a request of a legacy server. It also gets the method of our request that led to it, if that is known.
         notified: Called with each notification that does not belong to a request, and its size in bytes.
         callbacks: Calls the progress callbacks.
-        post_mortem: Called when the server's output has ended; returns the cause, for the errors of waiting callers.
+        post_mortem: Called when the server has ended the connection; returns the cause, for the errors of waiting callers.
 
     Attributes:
+        renews_listens: Whether one subscription can be lost while the connection goes on, so that it is opened again.
+        sent: The number of bytes sent.
+        received_anything: Whether the server has sent anything.
         why_ended: Why this side gave up on the server; empty if it did not.
         on_end: Called when the connection ends, before waiting callers get their errors.
         ended: Done when the connection has ended.
     """
 
+    renews_listens = False
+
     def __init__(
         self,
         session: ClientSession,
-        channel: Channel,
         *,
         stray: StrayCollector,
         answer: Callable[[Call, str | None], Awaitable[Result]],
@@ -102,7 +103,9 @@ class ClientConnection(Connection[ClientSession]):
         callbacks: CallbackRunner,
         post_mortem: Callable[[], Awaitable[Cause]],
     ) -> None:
-        super().__init__(session, channel)
+        super().__init__(session)
+        self.sent = 0
+        self.received_anything = False
         self.why_ended = ""
         self.on_end: Callable[[], None] | None = None
         self._stray = stray
@@ -113,15 +116,12 @@ class ClientConnection(Connection[ClientSession]):
         self._cause: Cause | None = None
         self._opening: asyncio.Future[ClientOpened | OpeningEnded] = self.loop.create_future()
         self._answering: dict[Call, asyncio.Task[None]] = {}
-        self._final_read: asyncio.TimerHandle | None = None
-        self._reading: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = self.loop.create_future()
 
     # Opening and closing
 
     async def open(self) -> ClientOpened | OpeningEnded:
         """Open the session. After a cancellation the connection must still be closed."""
-        self._reading = self.loop.create_task(self._read_to_end())
         self.session.open(now=self.loop.time())
         self._set_timer()
         self._flush()
@@ -142,49 +142,17 @@ class ClientConnection(Connection[ClientSession]):
         self._process(self.session.receive_eof(now=self.loop.time()))
         self._flush()  # send what was queued before the end
         self._is_over = True
-        for handle in (self._timer, self._final_read):
-            if handle is not None:
-                handle.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for task in list(self._answering.values()):
             task.cancel()
 
+    @abstractmethod
     async def close(self) -> None:
-        """Stop all tasks and close the channel, after :meth:`end`."""
-        tasks = [task for task in (self._reading, self._draining, self._closing, *self._answering.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        await super().close()
+        """Stop all tasks and free everything, after :meth:`end`."""
 
-    async def _read_to_end(self) -> None:
-        await self._read()
-        if not self.ended.done():
-            # This may take a moment, so that the errors can say how the server ended.
-            self.end(await self._post_mortem())
-
-    def _must_wait(self) -> bool:
-        """Whether the server leaves more of our responses unread than ``Limits.max_unsent`` allows."""
-        limit = self.session.limits.max_unsent
-        return limit is not None and self._draining is not None and self.session.responded - self._taken > limit
-
-    async def _wait_for_peer(self) -> bool:
-        """Wait until the server has read enough of our responses. False if it reads nothing during the request timeout.
-
-        Only responses count, because a server can make us produce any number of them. Requests of our callers do not count: a
-        server that handles one call at a time may not read until we have read its response.
-        """
-        timeout = self.session.timeouts.request
-        while self._must_wait() and self._draining is not None and not self.ended.done():
-            unread = self.channel.buffered
-            done, _ = await asyncio.wait([self._draining, self.ended], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if not done and self.channel.buffered >= unread:  # a server that reads slowly may continue
-                self.why_ended = (
-                    f"the server has read nothing for {timeout:.3g} s, while {self.session.responded - self._taken:,} bytes of "
-                    "responses to its requests wait for it"
-                )
-                return False
-        return True
+    def stop_reading(self) -> None:
+        """Stop reading, as at the end of file. Another process may hold the server's output open."""
 
     # Requests of callers
 
@@ -348,19 +316,6 @@ class ClientConnection(Connection[ClientSession]):
             for request_id in self.session.outgoing:
                 self.session.outgoing.record_progress(request_id, now=now)
         super()._tick()
-
-    # The end of the output or of the input
-
-    def _lose_peer(self) -> None:
-        """Stop writing, because the server closed its input, and give output that is still on its way a moment to arrive."""
-        self._is_over = True
-        if self._final_read is None and not self.ended.done():
-            self._final_read = self.loop.call_later(_FINAL_READ, self.stop_reading)
-
-    def stop_reading(self) -> None:
-        """Stop reading, as at the end of file. Another process may hold the server's output open."""
-        if self._reading is not None and not self._reading.done():
-            self._close_soon()
 
 
 def _retrieve_exception(future: asyncio.Future[Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twopipes._client.callbacks import CallbackRunner
+from twopipes._client.channel_connection import ChannelConnection
 from twopipes._client.connection import ClientConnection
 from twopipes._client.options import ClientConfig
 from twopipes._client.stray_output import StrayCollector
@@ -39,7 +40,7 @@ class ServerHandle:
         self.endpoint = endpoint
         self.opened: ClientOpened | None = None  # once the connection is open
         self.exited_unexpectedly = False  # whether the server ended the connection before it was asked to
-        self.connection = ClientConnection(
+        self.connection: ClientConnection = ChannelConnection(
             session,
             endpoint.channel,
             stray=stray,

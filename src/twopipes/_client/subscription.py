@@ -309,7 +309,7 @@ class Subscriptions:
 def _change_of(method: str, params: Any) -> Change | None:
     if method == RESOURCE_UPDATED:
         return Change("resource", params.uri)
-    return Change(_KINDS[method]) if method in _KINDS else None  # type: ignore[arg-type]
+    return Change(_KINDS[method]) if method in _KINDS else None
 
 
 def _changes_in(found: SubscriptionFilter) -> list[Change]:
