@@ -1,0 +1,108 @@
+"""Bounds that uvicorn lacks: the time that the headers of a request may take, and with httptools their size.
+
+Without them a client can hold a connection forever by sending one byte of a header now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as _Base
+else:
+    _Base = object
+
+# Bytes of the headers of one request. A token, the mirrored parameters and what proxies add fit in many times over.
+MAX_HEADERS: Final = 64 * 1024
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 39\r\nconnection: close\r\n\r\nThe headers of the request are too big."
+)
+
+
+class _Bounded(_Base):
+    """Closes a connection on which a request has begun but does not arrive."""
+
+    read_timeout: float
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_answering():
+            self._stop_deadline()  # the application has the request, and limits the time of the body itself
+        elif self._deadline is None:
+            # Half of the next request; or the rest of a body whose request was refused.
+            self._start_deadline()
+
+    def _is_answering(self) -> bool:
+        """Return whether the application has a request and has not completed the response."""
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
+    def _start_deadline(self) -> None:
+        if not self.transport.is_closing():
+            self._deadline = self.loop.call_later(self.read_timeout, self._give_up)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        if not self._is_answering():
+            self.transport.abort()  # close() would wait until the client has read everything
+
+
+def bounded_protocol(read_timeout: float) -> type[asyncio.Protocol]:
+    """Return the protocol class for uvicorn: with httptools if it is installed, and with h11 otherwise."""
+    base = _httptools_protocol() if importlib.util.find_spec("httptools") is not None else _h11_protocol()
+    return type(base.__name__, (base,), {"read_timeout": read_timeout})
+
+
+def _h11_protocol() -> type[asyncio.Protocol]:
+    from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - the extra `http`
+
+    class BoundedH11(_Bounded, H11Protocol):
+        """h11 limits the size of headers itself, to 64 KiB."""
+
+    return BoundedH11
+
+
+def _httptools_protocol() -> type[asyncio.Protocol]:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # noqa: PLC0415 - the extra `http`
+
+    class BoundedHttpTools(_Bounded, HttpToolsProtocol):  # type: ignore[misc] # the two bases of uvicorn differ in private attributes
+        """Counts what arrives before the headers are complete; httptools would keep all of it."""
+
+        _received = -1  # bytes of the headers that are being received; -1 between them
+
+        def on_message_begin(self) -> None:
+            self._received = 0
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._received = -1
+            super().on_headers_complete()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._received >= 0:
+                self._received += len(data)
+                if self._received > MAX_HEADERS and not self.transport.is_closing():
+                    self.transport.write(_TOO_LARGE)
+                    self.transport.close()
+
+    return BoundedHttpTools
