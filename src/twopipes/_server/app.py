@@ -234,16 +234,17 @@ class Server(Offer, Generic[LifespanT]):
         finally:
             remove_hook()
 
-    def _new_session(self) -> ServerSession:
+    def _new_session(self, *, limits: Limits | None = None, shared: bool = False) -> ServerSession:
         if self._sealer is None:
             self._sealer = default_sealer(self.info.name)
         return ServerSession(
             self._profile,
             sealer=self._sealer,
-            limits=self._limits,
+            limits=limits or self._limits,
             questions=self._questions,
             unix_offset=time.time() - time.monotonic(),  # the clock of every event loop
             delegates=self._middleware is not None,
+            shared=shared,
         )
 
     def _connect(self, channel: Channel, lifespan: Any = None) -> ServerConnection:

@@ -155,6 +155,11 @@ class Route:
     principal: str = ""
     identity: Any = None
 
+    def identify(self, identity: Any) -> None:
+        """Set the caller, an object with a ``subject``, or ``None``."""
+        if identity is not None:
+            self.identity, self.principal = identity, identity.subject
+
 
 class Call(Struct, eq=False):
     """A request of the peer.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import Final
 
+from twopipes._http.auth import Identity
 from twopipes._http.options import HttpOptions
 from twopipes._http.sse import COMMENT, encode_event
 from twopipes._http.status import OK
@@ -47,7 +48,7 @@ class Reply(Route):
         headers: Further headers.
         is_stream: Open a stream even if the response comes first, as for a subscription. An error status is still sent as JSON.
         opening: Sent first if a stream is opened.
-        principal: The identity of the client, if known.
+        identity: The caller, if the server asks for one.
     """
 
     def __init__(
@@ -60,9 +61,9 @@ class Reply(Route):
         headers: Sequence[Header] = (),
         is_stream: bool = False,
         opening: bytes = b"",
-        principal: str = "",
+        identity: Identity | None = None,
     ) -> None:
-        self.principal = principal
+        self.identify(identity)
         self._receive = receive
         self._send = send
         self._options = options

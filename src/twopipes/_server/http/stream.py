@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from twopipes._http.auth import Identity
 from twopipes._http.event_store import EventStore
 from twopipes._http.sse import encode_event
 from twopipes._http.status import OK
@@ -25,14 +26,14 @@ class LegacyStream(Route):
         events: The events of the session.
         is_primed: Start with an event that has an id and no data, so that a client can resume at once (HT-32). Clients of
             revisions before 2025-11-25 do not expect that.
-        principal: The identity of the client, if known.
+        identity: The caller, if the server asks for one.
 
     Attributes:
         is_finished: Whether its last message was added.
     """
 
-    def __init__(self, events: EventStore, *, is_primed: bool, principal: str = "") -> None:
-        self.principal = principal
+    def __init__(self, events: EventStore, *, is_primed: bool, identity: Identity | None = None) -> None:
+        self.identify(identity)
         self.is_finished = False
         self._events = events
         self._is_primed = is_primed
