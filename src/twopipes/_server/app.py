@@ -35,6 +35,10 @@ from twopipes.errors import LocalProtocolError
 from twopipes.settings import InputPolicy, Limits, ServerSettings
 
 if TYPE_CHECKING:
+    from twopipes._http.auth import Auth, Verifier
+    from twopipes._http.bus import Bus
+    from twopipes._http.options import HttpOptions
+    from twopipes._server.http.app import HttpApp
     from twopipes._server.wire_log import Trace
 
 # The lists that clients may cache; ``ttl_ms`` has a value for each.
@@ -302,6 +306,20 @@ class Server(Offer, Generic[LifespanT]):
             await connection.stop()
         if not reading.cancelled():
             reading.result()  # raises the reason why reading ended, unless that was the peer or the channel
+
+    def asgi(self, options: HttpOptions | None = None, *, auth: Auth | Verifier | None = None, bus: Bus | None = None) -> HttpApp:
+        """Return an ASGI application that serves over HTTP, for uvicorn and other ASGI servers, or to mount in a framework.
+
+        Args:
+            options: Path, limits and who may connect.
+            auth: Verifies access tokens: an async function from a token to an :class:`~twopipes.http.Identity` or ``None``, or an
+                :class:`~twopipes.http.Auth`. Handlers find the caller in ``ctx.identity``.
+            bus: Carries changes between the processes that serve this server, such as :class:`~twopipes.http.RedisBus`. By default
+                subscribers learn of the changes of their own process.
+        """
+        from twopipes._server.http.app import HttpApp  # noqa: PLC0415 - a stdio server loads nothing of HTTP
+
+        return HttpApp(self, options, auth=auth, bus=bus)
 
     async def serve(
         self,

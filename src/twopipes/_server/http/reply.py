@@ -207,6 +207,8 @@ class Reply(Route):
 
     async def _wait(self, seconds: float) -> bool:
         """Wait for a message or the end. False after so many seconds without one."""
+        if self._pending or self._is_ended or self._is_closed:
+            return True  # it came in the turn of the event loop in which an earlier wait ended
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[bool] = loop.create_future()
         self._waiting = waiting

@@ -255,3 +255,17 @@ def test_a_cancelled_call_is_reported_and_leaves_no_task():
         assert client.closed == [reply]
 
     run(test)
+
+
+def test_a_response_in_the_turn_in_which_the_first_wait_ends_is_not_missed():
+    async def test(client):
+        reply = client.reply()
+        running = asyncio.create_task(reply.run())
+        await asyncio.sleep(0)
+        reply._waiting.set_result(False)  # as its timer does
+        reply.add(RESPONSE, is_last=True)
+        async with asyncio.timeout(5):
+            await running
+        assert client.body == RESPONSE
+
+    run(test)
