@@ -181,7 +181,8 @@ class HttpApp:
             await runtime.sessions.post(arrived, session_id, body)
             return
         message = runtime.modern.session.decode(body)
-        if self._is_legacy and isinstance(message, Request) and message.method == "initialize":
+        is_legacy = self._is_legacy and not _names_modern(arrived.headers)
+        if is_legacy and isinstance(message, Request) and message.method == "initialize":
             await runtime.sessions.open(arrived, message, len(body))
             return
         refusal = self._check_modern(arrived, message, runtime)
@@ -257,6 +258,7 @@ def _names_modern(headers: Mapping[str, str]) -> bool:
 def _headers_of(scope: Scope) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
-        key, text = name.decode("latin-1"), value.decode("latin-1")
+        # Whitespace around a value is not part of it (RFC 9110, 5.5), but not every ASGI server removes it.
+        key, text = name.decode("latin-1"), value.decode("latin-1").strip(" \t")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return headers

@@ -121,6 +121,7 @@ def test_a_notification_is_accepted_without_a_body():
     ("message", "status", "code"),
     [
         (modern(7, "no/such"), 404, -32601),
+        (modern(7, "initialize"), 404, -32601),
         (modern(7, "tools/call", name="echo", arguments=5), 400, -32602),
         (request(7, "tools/list", _meta={VERSION: "2099-01-01", "io.modelcontextprotocol/clientCapabilities": {}}), 400, -32022),
         (request(7, "tools/list", _meta={VERSION: "2026-07-28"}), 400, -32602),
@@ -150,6 +151,14 @@ def test_headers_that_differ_from_the_body_are_refused(headers, without):
     async def test(http):
         exchange = await http.call("echo", {"text": "x"}, request_id=7, headers=headers, without=without)
         assert (exchange.status, exchange.message["id"], exchange.code) == (400, 7, -32020)
+
+    run(test)
+
+
+def test_whitespace_around_the_value_of_a_header_is_ignored():
+    async def test(http):
+        exchange = await http.call("echo", {"text": "x"}, headers={"mcp-name": "  echo \t"})
+        assert (exchange.status, text_of(exchange)) == (200, "x")
 
     run(test)
 
