@@ -173,6 +173,8 @@ class HttpApp:
         body = await read_body(arrived.receive, arrived.headers, self.options)
         if body is None:
             return  # the client is gone
+        if runtime.is_ending:
+            body = _ENDING  # the body came too late: no message is sent any more
         if isinstance(body, Refusal):
             await refuse(arrived.send, body, more=arrived.cors)
             return

@@ -58,9 +58,8 @@ class Runtime:
     async def drain(self, seconds: float) -> None:
         """Refuse new requests, wait for running calls at most ``seconds``, and end the subscriptions."""
         self.is_ending = True
-        connections = list(self.connections())
-        await asyncio.gather(*(connection.finish(seconds) for connection in connections))
-        await asyncio.gather(*(connection.stop() for connection in connections))
+        await asyncio.gather(*(connection.finish(seconds) for connection in self.connections()))
+        await asyncio.gather(self.modern.stop(), self.sessions.close())
 
 
 class RuntimeOwner:

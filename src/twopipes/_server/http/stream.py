@@ -6,6 +6,7 @@ the lost one ended. A lost connection does not cancel the request that the strea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from twopipes._http.auth import Identity
@@ -27,14 +28,26 @@ class LegacyStream(Route):
         is_primed: Start with an event that has an id and no data, so that a client can resume at once (HT-32). Clients of
             revisions before 2025-11-25 do not expect that.
         identity: The caller, if the server asks for one.
+        on_finished: Called once when the last message was added.
 
     Attributes:
+        number: Its number in the store.
         is_finished: Whether its last message was added.
+        has_events: Whether there was anything else than a JSON body.
     """
 
-    def __init__(self, events: EventStore, *, is_primed: bool, identity: Identity | None = None) -> None:
+    def __init__(
+        self,
+        events: EventStore,
+        *,
+        is_primed: bool,
+        identity: Identity | None = None,
+        on_finished: Callable[[LegacyStream], None] | None = None,
+    ) -> None:
         self.identify(identity)
         self.is_finished = False
+        self.has_events = False
+        self._on_finished = on_finished
         self._events = events
         self._is_primed = is_primed
         self.number = events.open()
@@ -68,16 +81,23 @@ class LegacyStream(Route):
         if is_last and reply is not None and (reply.can_be_json or status != OK):
             reply.add(line, is_last=True, status=status)
         elif not self._is_unreachable:
+            self.has_events = True
             event_id = self._events.add(self.number, line)
             if reply is not None:
                 self._last_sent = event_id
                 reply.add(line, is_last=is_last, event_id=event_id)
+        if is_last and self._on_finished is not None:
+            self._on_finished(self)
 
     def end(self) -> None:
         """End the stream without a response, as after a cancellation."""
+        if self.is_finished:
+            return
         self.is_finished = True
         if self._reply is not None:
             self._reply.end()
+        if self._on_finished is not None:
+            self._on_finished(self)
 
     # For the ASGI calls
 

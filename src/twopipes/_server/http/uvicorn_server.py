@@ -1,0 +1,84 @@
+"""The ASGI server: uvicorn, with the limits of an application and its way to end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from twopipes._http.options import HttpOptions
+from twopipes._server.http.asgi import Application
+from twopipes._server.http.uvicorn_protocol import bounded_protocol
+from twopipes.errors import LocalProtocolError
+
+try:
+    import uvicorn
+except ImportError as error:
+    raise LocalProtocolError("serving over HTTP needs an ASGI server; run: pip install 'twopipes[http]'") from error
+
+# Seconds that an idle connection is kept. Longer than the 60 s of nginx, so that nginx never sends a request on a closed one.
+_IDLE: Final = 75
+# Connections beyond those with a request: idle ones, and those that get the answer that there are too many requests.
+_SPARE_CONNECTIONS: Final = 1_000
+
+
+class UvicornServer(uvicorn.Server):
+    """A uvicorn that leaves signals to its caller, and lets the application finish. Set ``should_exit`` to end it.
+
+    Args:
+        config: The configuration.
+        drain: Called when no connection is accepted any more and the idle ones are closed. Each of the others has a request,
+            which the application may finish.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._drain = drain
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Do nothing."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, let the application finish, and close every connection."""
+        draining = asyncio.ensure_future(self._drain())  # starts when the next method waits for the first time
+        try:
+            await super().shutdown(sockets)
+        finally:
+            await draining
+
+
+def make_uvicorn(app: Application, options: HttpOptions, drain: Callable[[], Awaitable[None]], *, patience: float) -> UvicornServer:
+    """Return a server for an application that is started and stopped by the caller.
+
+    After ``patience`` seconds at the end, connections that are still open are closed.
+    """
+    config = uvicorn.Config(
+        app,
+        interface="asgi3",
+        http=bounded_protocol(options.read_timeout),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=options.max_requests + options.max_streams + _SPARE_CONNECTIONS,
+        timeout_keep_alive=_IDLE,
+        timeout_graceful_shutdown=max(1, round(patience)),
+    )
+    return UvicornServer(config, drain)
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system permits: each connection is one, and the usual limit is 1,024."""
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415 - exists on POSIX only
+
+        with suppress(OSError, ValueError):
+            _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
