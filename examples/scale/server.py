@@ -30,15 +30,15 @@ class Confirmation(TypedDict):
 def notes() -> Iterator[sqlite3.Connection]:
     """Open the notes that all processes share. On several machines this is a database server."""
     with closing(sqlite3.connect(os.environ.get("NOTES", "notes.db"), timeout=10)) as connection, connection:
-        connection.execute("create table if not exists notes (name text primary key, text text not null)")
+        connection.execute("create table if not exists lines (note text not null, text text not null)")
         yield connection
 
 
 @server.tool
-def write(name: str, text: str) -> str:
-    """Write a note, and notify everyone who watches it, in whichever process they are."""
-    with notes() as table:
-        table.execute("replace into notes values (?, ?)", (name, text))
+def write(name: str, line: str) -> str:
+    """Add a line to a note, and notify everyone who watches it, in whichever process they are."""
+    with notes() as database:
+        database.execute("insert into lines values (?, ?)", (name, line))
     server.notify_resource_updated(f"note://{name}")
     return f"Worker {WORKER} wrote {name}."
 
@@ -49,8 +49,8 @@ async def erase(name: str, ctx: Context) -> str:
     sure = await ctx.elicit(f"Worker {WORKER} asks: erase the note {name}?", Confirmation)
     if sure.content is None or not sure.content["confirmed"]:
         raise ToolError("Nothing was erased.")
-    with notes() as table:
-        table.execute("delete from notes where name = ?", (name,))
+    with notes() as database:
+        database.execute("delete from lines where note = ?", (name,))
     server.notify_resource_updated(f"note://{name}")
     return f"Worker {WORKER} erased {name}."
 
@@ -58,11 +58,11 @@ async def erase(name: str, ctx: Context) -> str:
 @server.resource("note://{name}")
 def note(name: str) -> str:
     """Read a note."""
-    with notes() as table:
-        row = table.execute("select text from notes where name = ?", (name,)).fetchone()
-    if row is None:
+    with notes() as database:
+        lines = database.execute("select text from lines where note = ?", (name,)).fetchall()
+    if not lines:
         raise NotFound(f"note://{name}")
-    return str(row[0])
+    return "\n".join(line for (line,) in lines)
 
 
 options = HttpOptions(session_prefix=WORKER)

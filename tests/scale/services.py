@@ -1,6 +1,7 @@
 """Real programs for the tests: each listens on loopback, keeps its files in a folder of the test, and is ended by its pid."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 FILES = Path(__file__).parents[2] / "examples" / "scale"
+PAGE = FILES.parents[1] / "docs" / "howto" / "scale-out.md"
 # Seconds. A net under programs that do not start or end, not an assertion.
 NET = 30
 STATE_KEY = "a key of the tests that is long enough"
@@ -116,13 +118,14 @@ class RedisServer(Service):
 class Worker(Service):
     """One process of the server of the page, with the environment that the page gives it."""
 
-    def __init__(self, name, folder, redis_url):
+    def __init__(self, name, folder, redis_url, *, state_key=STATE_KEY):
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
+        self.mcp = f"{self.url}/mcp"
         environment = {
             "WORKER": name,
             "LISTEN": f"127.0.0.1:{port}",
-            "TWOPIPES_STATE_KEY": STATE_KEY,
+            "TWOPIPES_STATE_KEY": state_key,
             "REDIS_URL": redis_url,
             "NOTES": str(folder / "notes.db"),
         }
@@ -176,14 +179,20 @@ class Nginx(Service):
         super().__init__("nginx", folder, [program("nginx"), "-p", folder, "-c", folder / "nginx.conf"], port=port)
         self.configure()
 
-    def configure(self, *, without=None):
-        """Write the configuration of the page; ``without`` a worker, as the page says for a restart."""
+    def configure(self):
+        """Write the configuration of the page."""
         text = (FILES / "nginx.conf").read_text()
-        for documented, port in self._ports.items():
+        for documented in self._ports:
             assert f"127.0.0.1:{documented}" in text
-            is_down = without is not None and port == without.port
-            text = text.replace(f"127.0.0.1:{documented}", f"127.0.0.1:{port}{' down' if is_down else ''}")
-        (self.folder / "notes.conf").write_text(text)
+        (self.folder / "notes.conf").write_text(self._with_ports(text))
+
+    def take_out_first(self):
+        """Edit the configuration with the command of the page that takes the first process out."""
+        expression = re.search(r"sed -i '([^']+ down/)' /etc/nginx/conf.d/notes.conf && nginx -s reload", PAGE.read_text())[1]
+        subprocess.run(["sed", "-i", self._with_ports(expression), self.folder / "notes.conf"], check=True)
+
+    def _with_ports(self, text):
+        return re.sub(r"127\.0\.0\.1:(\d+)", lambda found: f"127.0.0.1:{self._ports[int(found[1])]}", text)
 
     def reload(self):
         """Load the configuration again, and wait until the old processes accept nothing any more."""
