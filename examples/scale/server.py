@@ -45,8 +45,8 @@ def write(name: str, line: str) -> str:
 
 @server.tool
 async def erase(name: str, ctx: Context) -> str:
-    """Erase a note if the user confirms it. The answer may arrive at another process than the one that asked."""
-    sure = await ctx.elicit(f"Worker {WORKER} asks: erase the note {name}?", Confirmation)
+    """Erase a note if the user confirms it. The answer may arrive at another process, where this function starts again."""
+    sure = await ctx.elicit(f"Erase the note {name}?", Confirmation)
     if sure.content is None or not sure.content["confirmed"]:
         raise ToolError("Nothing was erased.")
     with notes() as database:
