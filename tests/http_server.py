@@ -134,3 +134,45 @@ def request_bytes(
         values = value if isinstance(value, list) else [] if value is None else [value]
         lines += [f"{name}: {each}" for each in values]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+# Messages of the protocol
+
+MODERN = "2026-07-28"
+LEGACY = "2025-11-25"
+META = "io.modelcontextprotocol/"
+
+
+def modern_request(method: str, params: Any = (), *, id: Any = 1, headers: Any = ()) -> dict[str, Any]:  # noqa: A002 - as in JSON-RPC
+    """Return headers and body of a modern request, as arguments for :meth:`RawConnection.request`."""
+    meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {"elicitation": {}}}
+    content = {"_meta": meta, **dict(params)}
+    content["_meta"] = {**meta, **content["_meta"]}
+    named = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    if name := content.get("name", content.get("uri")):
+        named["Mcp-Name"] = name
+    body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": content}).encode()
+    return {"headers": {**named, **dict(headers)}, "body": body}
+
+
+def call_tool(name: str, headers: Any = (), **arguments: Any) -> dict[str, Any]:
+    """Return headers and body of a modern tool call that wants progress and log messages."""
+    meta = {"progressToken": "p", f"{META}logLevel": "debug"}
+    return modern_request("tools/call", {"name": name, "arguments": arguments, "_meta": meta}, headers=headers)
+
+
+def listen(headers: Any = (), **notifications: Any) -> dict[str, Any]:
+    """Return headers and body of a subscription."""
+    return modern_request("subscriptions/listen", {"notifications": notifications or {"toolsListChanged": True}}, headers=headers)
+
+
+def initialize(headers: Any = ()) -> dict[str, Any]:
+    """Return headers and body of the request that opens a legacy session."""
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "hostile", "version": "1"}}
+    return legacy_request("initialize", params, headers=headers)
+
+
+def legacy_request(method: str, params: Any = (), *, id: Any = 1, headers: Any = ()) -> dict[str, Any]:  # noqa: A002 - as in JSON-RPC
+    """Return headers and body of a legacy request."""
+    body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}).encode()
+    return {"headers": dict(headers), "body": body}

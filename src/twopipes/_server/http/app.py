@@ -86,6 +86,8 @@ class HttpApp:
         revisions = server._revisions
         self._is_legacy = any(not is_modern(revision) for revision in revisions)
         self._open_requests = 0
+        # Bodies that are arriving. They are counted apart: an answer to a question must get through while every request waits.
+        self._open_bodies = 0
 
     def __repr__(self) -> str:
         return f"<HttpApp of {self.server!r} at {self.options.path}>"
@@ -170,7 +172,14 @@ class HttpApp:
     # POST
 
     async def _post(self, arrived: Arrived, runtime: Runtime) -> None:
-        body = await read_body(arrived.receive, arrived.headers, self.options)
+        if self._open_bodies >= self.options.max_requests:
+            await refuse(arrived.send, _BUSY, more=arrived.cors)
+            return
+        self._open_bodies += 1
+        try:
+            body = await read_body(arrived.receive, arrived.headers, self.options)
+        finally:
+            self._open_bodies -= 1
         if body is None:
             return  # the client is gone
         if runtime.is_ending:

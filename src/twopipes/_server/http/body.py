@@ -12,6 +12,8 @@ from twopipes._http.refusal import Refusal
 from twopipes._server.http.asgi import Receive
 
 _WRONG_TYPE: Final = Refusal(415, "the body must be JSON; send Content-Type: application/json")
+# Unpacking would let a small body fill the memory.
+_COMPRESSED: Final = Refusal(415, "the body must not be compressed; send it without Content-Encoding")
 _NOT_ACCEPTED: Final = Refusal(406, "the response may be JSON or a stream; send Accept: application/json, text/event-stream")
 _TOO_SLOW: Final = Refusal(408, "the body did not arrive in time", ((b"connection", b"close"),))
 _NOT_UTF8: Final = Refusal(400, "the body is not valid UTF-8", code=PARSE_ERROR)
@@ -40,6 +42,8 @@ def _check_types(headers: Mapping[str, str]) -> Refusal | None:
         charset = parameters.strip().lower()
         if kind.strip().lower() != "application/json" or (charset.startswith("charset=") and charset.strip('"') not in _UTF8):
             return _WRONG_TYPE
+    if headers.get("content-encoding", "identity") != "identity":
+        return _COMPRESSED
     accepted = headers.get("accept")
     if accepted is not None and "*/*" not in accepted and not _accepts_both(accepted.lower()):
         return _NOT_ACCEPTED

@@ -16,10 +16,7 @@ else:
 
 # Bytes of the headers of one request. A token, the mirrored parameters and what proxies add fit in many times over.
 MAX_HEADERS: Final = 64 * 1024
-_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 39\r\nconnection: close\r\n\r\nThe headers of the request are too big."
-)
+_TOO_LARGE: Final = "The headers of the request are too large."
 
 
 class _Bounded(_Base):
@@ -85,24 +82,31 @@ def _httptools_protocol() -> type[asyncio.Protocol]:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # noqa: PLC0415 - the extra `http`
 
     class BoundedHttpTools(_Bounded, HttpToolsProtocol):  # type: ignore[misc] # the two bases of uvicorn differ in private attributes
-        """Counts what arrives before the headers are complete; httptools would keep all of it."""
+        """Limits the size of headers as h11 does; httptools would keep all of them."""
 
         _received = -1  # bytes of the headers that are being received; -1 between them
+        _chunk = 0  # bytes of the part that is being parsed
 
         def on_message_begin(self) -> None:
             self._received = 0
             super().on_message_begin()
 
         def on_headers_complete(self) -> None:
+            # The sum is needed only if they arrived together with a large part of the body.
+            if self._received + self._chunk > MAX_HEADERS and self._size() > MAX_HEADERS:
+                raise ValueError(_TOO_LARGE)  # uvicorn responds with 400 to every error of the parser
             self._received = -1
             super().on_headers_complete()
 
+        def _size(self) -> int:
+            return sum(len(name) + len(value) for name, value in self.headers)
+
         def data_received(self, data: bytes) -> None:
+            self._chunk = len(data)
             super().data_received(data)
             if self._received >= 0:
                 self._received += len(data)
                 if self._received > MAX_HEADERS and not self.transport.is_closing():
-                    self.transport.write(_TOO_LARGE)
-                    self.transport.close()
+                    self.send_400_response(_TOO_LARGE)
 
     return BoundedHttpTools
