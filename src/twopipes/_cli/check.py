@@ -65,8 +65,9 @@ _EXAMPLES = [
 
 def check(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words, command = parsing.split_command(arguments)
-    options = _parser().parse_args(words)
+    parser = _parser()
+    words, command = parser.split_server(arguments)
+    options = parser.parse_args(words)
     try:
         return _dispatch(options, command)
     except LocalProtocolError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from msgspec import json as msgspec_json
 
 from twopipes._cli.arguments import InvalidValue, describe, did_you_mean, json_value, missing, properties_of, read_pair, values_of
 from twopipes._cli.client_run import Body, Conversation, exit_code_for, run_client_command
-from twopipes._cli.command_parser import CommandParser, add_format_option, discard_stdout, split_command
+from twopipes._cli.command_parser import CommandParser, add_format_option, discard_stdout
 from twopipes._cli.display import ResultPrinter, bytes_of
 from twopipes._cli.server_options import add_server_options, message_of
 from twopipes._client.client import Client
@@ -49,6 +48,7 @@ def list_everything(arguments: Sequence[str]) -> int:
             "twopipes list tools add -- python server.py    (details of one tool)",
             "twopipes list --format json -- npx -y some-server",
             "twopipes list --config .mcp.json --server files",
+            "twopipes list https://example.com/mcp",
         ],
     )
     parser.add_argument(
@@ -70,6 +70,7 @@ def call(arguments: Sequence[str]) -> int:
             "twopipes call search query='two words' tags=a tags=b -- python server.py",
             "twopipes call review code=@main.py opts:='{\"x\": true}' -- python server.py",
             "echo '{\"a\": 1}' | twopipes call add --json - -- python server.py",
+            "twopipes call add a=1 b=2 http://127.0.0.1:8000/mcp",
         ],
         input_options=True,
     )
@@ -114,12 +115,11 @@ def prompt(arguments: Sequence[str]) -> int:
     return _run(parser, arguments, _prompt_body)
 
 
-def _parser(
-    name: str, *, usage: str, description: str, examples: Sequence[str], input_options: bool = False
-) -> argparse.ArgumentParser:
+def _parser(name: str, *, usage: str, description: str, examples: Sequence[str], input_options: bool = False) -> CommandParser:
     parser = CommandParser(
         name,
         usage=f"twopipes {name} {usage} [options] -- CMD...\n"
+        f"       twopipes {name} ... URL [--header 'NAME: VALUE'] [--bearer TOKEN]\n"
         f"       twopipes {name} ... --unix PATH | --tcp HOST:PORT\n"
         f"       twopipes {name} ... --config FILE [--server NAME]",
         description=description,
@@ -143,8 +143,8 @@ def _parser(
     return parser
 
 
-def _run(parser: argparse.ArgumentParser, arguments: Sequence[str], body: Body) -> int:
-    words, command = split_command(arguments)
+def _run(parser: CommandParser, arguments: Sequence[str], body: Body) -> int:
+    words, command = parser.split_server(arguments)
     try:
         options = parser.parse_intermixed_args(words)
         if hasattr(options, "pairs"):

@@ -128,7 +128,7 @@ def run_client_command(options: argparse.Namespace, command: Sequence[str] | Non
     reporter = Reporter(Terminal(sys.stderr), quiet=options.quiet)
     conversation = Conversation(options, reporter, name=name)
     target = observed_target(server.target, conversation.raw_results) if conversation.wants_json else server.target
-    settings = {**connect_options(options), **_callbacks(options, conversation)}
+    settings = {**connect_options(options), **server.connect_options, **_callbacks(options, conversation)}
 
     def on_interrupt(number: int) -> None:
         reporter.done()

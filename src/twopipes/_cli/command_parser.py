@@ -17,6 +17,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h)?")
 
 
+# The environment variable with the token for a server at a URL.
+BEARER_VARIABLE = "TWOPIPES_BEARER"
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser that raises :class:`UsageError` instead of printing the usage and exiting."""
 
@@ -30,6 +34,23 @@ class CommandParser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+
+    def split_server(self, arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
+        """Return the words for the parser, and those that name the server: after ``--``, or else the last URL.
+
+        The second is ``None`` if there is neither. The value of an option is not a URL of a server.
+        """
+        words, command = split_command(arguments)
+        if command is not None:
+            return words, command
+        places = [place for place, word in enumerate(words) if is_url(word) and not (place and self._takes_value(words[place - 1]))]
+        if not places:
+            return words, None
+        return words[: places[-1]] + words[places[-1] + 1 :], [words[places[-1]]]
+
+    def _takes_value(self, word: str) -> bool:
+        action = self._option_string_actions.get(word)
+        return action is not None and action.nargs != 0
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found as a usage error."""
@@ -76,6 +97,14 @@ def add_socket_options(group: Any) -> None:
     group.add_argument("--tcp", metavar="HOST:PORT", help="the TCP port it listens on")
 
 
+def add_url_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for a server at a URL."""
+    group = parser.add_argument_group("a server at a URL")
+    add_list_option(group, "--header", "'NAME: VALUE'", "send this header with every request; may be repeated")
+    text = f"send this token; better set {BEARER_VARIABLE}, which other users of this machine cannot see"
+    group.add_argument("--bearer", metavar="TOKEN", help=text)
+
+
 def add_config_options(group: Any, *, default: str) -> None:
     """Add the options for a server in a configuration file."""
     group.add_argument("--config", metavar="FILE", help="a host's configuration file, with mcpServers (or servers, as in VS Code)")
@@ -98,6 +127,11 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None
         return words, None
     cut = words.index("--")
     return words[:cut], words[cut + 1 :]
+
+
+def is_url(word: str) -> bool:
+    """Whether a word is the URL of a server."""
+    return word.startswith(("http://", "https://"))
 
 
 def discard_stdout() -> None:

@@ -71,6 +71,8 @@ def replay(arguments: Sequence[str]) -> int:
     options.config = options.server = None
     conversation, connection = _load(options)
     server = the_server(options, command)
+    if server.is_url:
+        raise UsageError("replay needs a server on a byte stream: its command, --unix or --tcp; a server at a URL is not supported")
     plan = Replay(conversation, connection, ignore=options.ignore)
     seconds = _DEFAULT_TIMEOUT if options.timeout is None else options.timeout
     timeouts = ReplayTimeouts(seconds, is_exact=options.timeout is not None)

@@ -1,22 +1,36 @@
-"""The options that say which server a command uses: its command after ``--``, a socket, or an entry of a configuration file."""
+"""The options that say which server a command uses: its command or URL, a socket, or an entry of a configuration file."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from twopipes._cli.command_parser import add_config_options, add_socket_options, add_start_options, add_timeout_option, duration
+from twopipes._cli.command_parser import (
+    BEARER_VARIABLE,
+    add_config_options,
+    add_socket_options,
+    add_start_options,
+    add_timeout_option,
+    add_url_options,
+    duration,
+    is_url,
+)
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
-from twopipes._tools.install.hosts import command_of, read_entries
+from twopipes._tools.install.hosts import ServerEntry, command_of, read_entries, url_of
 from twopipes._tools.usage import UsageError, tcp_address
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.settings import Timeouts
 
+# Names and values that a header can have.
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # Seconds for the response to server/discover. A longer --timeout does not extend it.
 _PROBE = Timeouts().probe or 5.0
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
@@ -26,21 +40,34 @@ _OPTIONS = {"connect": "--timeout {value}", "request": "--timeout {value}", "cwd
 class ServerTarget(NamedTuple):
     """A server to connect to."""
 
-    target: ServerCommand | str  # what `twopipes.connect` takes: a command, `unix:/path` or `tcp://host:port`
+    target: ServerCommand | str  # what `twopipes.connect` takes: a command, `unix:/path`, `tcp://host:port` or a URL
     name: str | None = None  # its name in the configuration file, if it comes from one
+    headers: Mapping[str, str] = {}  # for a URL: with every request
+    token: str | None = None  # for a URL: the bearer token
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it is a server at a URL."""
+        return isinstance(self.target, str) and is_url(self.target)
+
+    @property
+    def connect_options(self) -> dict[str, Any]:
+        """The keyword arguments of ``twopipes.connect`` that belong to the server."""
+        return {**({"headers": self.headers} if self.headers else {}), **({"auth": self.token} if self.token else {})}
 
     @property
     def description(self) -> str:
         """The server on one line."""
-        what = self.target if isinstance(self.target, str) else self.target.describe()
+        what = without_secrets(self.target) if isinstance(self.target, str) else self.target.describe()
         return what if self.name is None else f"{self.name} ({what})"
 
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that :func:`the_server` and :func:`connect_options` read."""
-    which = parser.add_argument_group("which server", "Its command after --, or one of:")
+    which = parser.add_argument_group("which server", "Its command after --, its URL, or one of:")
     add_socket_options(which)
     add_config_options(which, default="if there are several")
+    add_url_options(parser)
     add_start_options(parser)
     protocol = parser.add_argument_group("protocol")
     text = "legacy: with a handshake; modern: without; auto (default): detect it"
@@ -52,25 +79,55 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
 
 def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> list[ServerTarget]:
     """Return the server that the options name; or, for a configuration file without a name, all servers in it."""
-    ways = {"-- CMD": command is not None, "--unix": options.unix, "--tcp": options.tcp, "--config": options.config}
-    given = [way for way, is_given in ways.items() if is_given]
+    url = command[0] if command is not None and len(command) == 1 and is_url(command[0]) else None
+    ways = {"-- CMD": command is not None and url is None, "URL": url, "--unix": options.unix, "--tcp": options.tcp}
+    given = [way for way, is_given in {**ways, "--config": options.config}.items() if is_given]
     if not given:
-        raise UsageError("no server given; put its command after --, as in: -- python server.py, or use --unix, --tcp or --config")
+        raise UsageError(
+            "no server given; put its command after --, as in: -- python server.py, or give a URL, --unix, --tcp or --config"
+        )
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} each name a server; give one of them")
     if options.server and not options.config:
         raise UsageError("--server names an entry of a configuration file; give it with --config FILE")
+    headers, token = _url_options(options)
     if options.config:
         entries = read_entries(options.config, options.server)
-        return [ServerTarget(_with_options(command_of(entry), options), entry.name) for entry in entries]
-    if command is not None:
+        return [_of_entry(entry, options, headers, token) for entry in entries]
+    if url is None and (headers or getattr(options, "bearer", None)):
+        raise UsageError(f"{'--header' if headers else '--bearer'} is for a server at a URL; leave it out, or give a URL")
+    if command is not None and url is None:
         if not command:
             raise UsageError("no command after --")
         return [ServerTarget(_with_options(command, options))]
     for name, is_given in {"--env": options.env, "--inherit-env": options.inherit_env, "--cwd": options.cwd}.items():
         if is_given:
             raise UsageError(f"{name} is for a server that is started; the one at {given[0]} is running already")
+    if url is not None:
+        return [ServerTarget(url, headers=headers, token=token)]
     return [ServerTarget(f"unix:{options.unix}" if options.unix else str(tcp_address(options.tcp)))]
+
+
+def _of_entry(entry: ServerEntry, options: argparse.Namespace, headers: Mapping[str, str], token: str | None) -> ServerTarget:
+    """Return the server of an entry of a configuration file."""
+    address = url_of(entry)
+    if address is None:
+        return ServerTarget(_with_options(command_of(entry), options), entry.name)
+    return ServerTarget(address.url, entry.name, {**address.headers, **headers}, token)
+
+
+def _url_options(options: argparse.Namespace) -> tuple[dict[str, str], str | None]:
+    """Return the headers of ``--header``, and the token of ``--bearer`` or of the environment."""
+    headers = {}
+    for each in getattr(options, "header", ()):
+        name, colon, value = each.partition(":")
+        if not colon or not _HEADER_NAME.fullmatch(name.strip()) or not _HEADER_VALUE.fullmatch(value.strip()):
+            raise UsageError(f"invalid --header for {name.strip()[:40]!r}; write --header 'NAME: VALUE'")  # the value may be secret
+        headers[name.strip()] = value.strip()
+    token = getattr(options, "bearer", None) or os.environ.get(BEARER_VARIABLE) or None
+    if token is not None and not _HEADER_VALUE.fullmatch(token):
+        raise UsageError(f"the token of --bearer or {BEARER_VARIABLE} has characters that a header cannot contain")
+    return headers, token
 
 
 def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
@@ -93,6 +150,17 @@ def connect_options(options: argparse.Namespace) -> dict[str, Any]:
     if options.trace is not None:
         found["trace"] = options.trace
     return found
+
+
+def without_secrets(url: str) -> str:
+    """Return an address for people: a URL without a password and without a query, which may contain a token."""
+    if not is_url(url):
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("?")[0].rpartition("@")[2]
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def message_of(error: TwopipesError) -> str:

@@ -62,6 +62,10 @@ def tap(arguments: Sequence[str]) -> int:
     if "--trace" in options:
         raise UsageError(f"tap has no --trace; use -o FILE to name the file to record to. {_USAGE}")
     url, plain, command = _find_url(plain, command)
+    if url is None and "--http" in options:
+        raise UsageError(f"--http needs the URL of a server; to record a command, leave it out. {_USAGE}")
+    if url is None and command is None:
+        raise UsageError(f"put the command of the server after --. {_USAGE}")
     if plain and "--redact" not in options:
         raise UsageError(f"unknown argument {plain[0]}. {_USAGE}")
     redact = [*options.get("--redact", ()), *plain]  # also accept several: --redact token password
@@ -71,10 +75,6 @@ def tap(arguments: Sequence[str]) -> int:
         from twopipes._cli.tap_http import tap_http  # noqa: PLC0415 - loads asyncio, which a host would wait for
 
         return tap_http(url, options.get("--http", [None])[-1], output, redact, is_quiet=is_quiet)
-    if "--http" in options:
-        raise UsageError(f"--http needs the URL of a server; to record a command, leave it out. {_USAGE}")
-    if command is None:
-        raise UsageError(f"put the command of the server after --. {_USAGE}")
     if not command or not command[0]:
         raise UsageError(f"no server given; put its command after --. {_USAGE}")
     if sys.platform != "win32":

@@ -13,9 +13,9 @@ from twopipes._tools.usage import UsageError
 
 
 def parsed(*words):
-    mine, command = split_command(words)
     parser = CommandParser("list", usage="twopipes list", description="A test.", examples=[])
     add_server_options(parser)
+    mine, command = parser.split_server(words)
     return parser.parse_intermixed_args(mine), command
 
 
@@ -50,6 +50,61 @@ def test_a_command():
     found = pointed("--", "python", "-u", "server.py")
     assert found == ServerTarget(ServerCommand(["python", "-u", "server.py"]))
     assert found.description == "python -u server.py"
+
+
+def test_a_url(monkeypatch):
+    monkeypatch.delenv("TWOPIPES_BEARER", raising=False)
+    for words in (["https://a.example/mcp"], ["--", "https://a.example/mcp"]):
+        found = pointed(*words)
+        assert found == ServerTarget("https://a.example/mcp")
+        assert found.is_url
+        assert found.connect_options == {}
+    assert not pointed("--", "server", "https://a.example/mcp").is_url
+
+
+def test_a_url_is_not_the_value_of_an_option_before_it():
+    assert pointed("--trace", "http://x", "http://b/mcp", "--timeout", "5").target == "http://b/mcp"
+    assert "no server given" in mistake("--trace", "http://x")
+
+
+def test_headers_and_a_token(monkeypatch):
+    monkeypatch.setenv("TWOPIPES_BEARER", "from the environment")
+    found = pointed("http://h/mcp", "--header", "X-One: 1", "--header", "X-Two:two: 2", "--bearer", "t")
+    assert found.connect_options == {"headers": {"X-One": "1", "X-Two": "two: 2"}, "auth": "t"}
+    assert pointed("http://h/mcp").connect_options == {"auth": "from the environment"}
+
+
+def test_secrets_of_a_url_are_not_shown():
+    found = pointed("http://user:pw@h:1/mcp?token=t")
+    assert found.target == "http://user:pw@h:1/mcp?token=t"
+    assert found.description == "http://h:1/mcp"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--header", "A: b", "--", "server"], "--header is for a server at a URL"),
+        (["--bearer", "t", "--tcp", "h:1"], "--bearer is for a server at a URL"),
+        (["http://h", "--env", "A=b"], "--env is for a server that is started; the one at URL is running already"),
+        (["http://h", "--unix", "x"], "URL and --unix each name a server"),
+        (["http://h", "--header", "secret"], "write --header 'NAME: VALUE'"),
+        (["http://h", "--header", "A: se\ncret"], "invalid --header for 'A'"),
+        (["http://h", "--bearer", "se\ncret"], "has characters that a header cannot contain"),
+    ],
+)
+def test_wrong_options_of_a_url(words, said):
+    found = mistake(*words)
+    assert said in found
+    assert "cret" not in found.replace("--header for 'secret'", "")
+
+
+def test_a_url_in_a_configuration_file(config, monkeypatch):
+    monkeypatch.delenv("TWOPIPES_BEARER", raising=False)
+    monkeypatch.setenv("KEY", "k")
+    file = config({"mcpServers": {"a": {"type": "http", "url": "https://h/mcp", "headers": {"X-Key": "${KEY}", "X-B": "1"}}}})
+    found = pointed("--config", file, "--header", "X-B: 2")
+    assert found == ServerTarget("https://h/mcp", "a", {"X-Key": "k", "X-B": "2"})
+    assert found.description == "a (https://h/mcp)"
 
 
 def test_a_command_with_an_environment_and_a_folder(monkeypatch):
@@ -197,8 +252,9 @@ def test_a_file_of_variables(config, tmp_path):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"url": "https://example.com/mcp"}, "uses HTTP (https://example.com/mcp); only servers with a command are supported"),
-        ({"type": "sse", "url": "http://x"}, "uses HTTP"),
+        ({"type": "http"}, 'has no URL; add "url": "https://..."'),
+        ({"url": "ws://example.com"}, "url must begin with http:// or https://"),
+        ({"url": "https://example.com", "headers": ["A: b"]}, "headers must be an object with string values"),
         ({}, "has no command"),
         ({"command": 5}, "has no command"),
         ({"command": "x", "args": "-v"}, "args must be a list of strings"),

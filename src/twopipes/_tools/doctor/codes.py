@@ -86,6 +86,32 @@ CODES: Final[dict[str, Code]] = {
     "ignores-sigterm": Code("warning", "it keeps running when it receives SIGTERM"),
     "fails-at-eof": Code("note", "it exits at the end of its input, but with an error code", ("SD-02",)),
     "leaves-processes-behind": Code("warning", "processes that it started keep running without it"),
+    # A server at a URL
+    "host-not-found": Code("error", "the name of the host cannot be resolved"),
+    "connection-refused": Code("error", "nothing listens on the port"),
+    "host-unreachable": Code("error", "there is no connection to the host"),
+    "certificate-expired": Code("error", "the certificate is not valid now"),
+    "certificate-not-trusted": Code("error", "the certificate is self-signed, or its issuer is unknown here"),
+    "certificate-of-another-host": Code("error", "the certificate is for another name"),
+    "tls-failed": Code("error", "no TLS connection, for another reason"),
+    "plain-http-port": Code("error", "the URL has https, but the port serves plain HTTP"),
+    "tls-port": Code("error", "the URL has http, but the port expects TLS"),
+    "not-http": Code("error", "the port serves another protocol, or closes the connection without a response"),
+    "no-http-response": Code("error", "connected, but no response in time"),
+    "token-required": Code("error", "it requires a token (401)"),
+    "token-refused": Code("error", "it refuses the token (401)"),
+    "forbidden": Code("error", "it refuses the request (403)"),
+    "no-endpoint": Code("error", "the path does not exist (404)", ("HT-01",)),
+    "post-not-allowed": Code("error", "the path does not accept POST (405)", ("HT-01",)),
+    "old-sse-transport": Code("error", "it serves only the transport of 2024-11-05, with a stream of GET"),
+    "redirected": Code("error", "it redirects to another URL"),
+    "html-instead-of-mcp": Code("error", "it responds with a web page", ("HT-12",)),
+    "wrong-content-type": Code("error", "the response is neither JSON nor a stream of events", ("HT-12",)),
+    "not-mcp": Code("error", "it responds with JSON that is not a message", ("HT-12",)),
+    "gateway-error": Code("error", "a proxy responds that the server behind it does not (502, 503, 504)"),
+    "http-error": Code("error", "it responds with another HTTP error"),
+    "stream-buffered": Code("warning", "the events of a stream do not arrive"),
+    "probe-fails": Code("warning", "server/discover gets an error of HTTP that does not let a client fall back"),
     # The examination
     "out-of-time": Code("note", "the time ran out before everything was examined"),
 }
@@ -220,6 +246,94 @@ _ADVICE: Final[dict[str, tuple[str, str]]] = {
     "leaves-processes-behind": (
         "it starts programs that outlive it, or a wrapper exits before the server does",
         "stop these programs when stdin ends, or start the server without the wrapper",
+    ),
+    "host-not-found": (
+        "{about} is misspelled, or only known in another network (a VPN, a container)",
+        "correct the host in the URL, or connect to that network",
+    ),
+    "connection-refused": (
+        "the server is not running, listens on another port, or in a container only inside of it",
+        "start the server, or correct the port; in a container listen on 0.0.0.0 and publish the port",
+    ),
+    "host-unreachable": (
+        "a firewall drops the connection, or the address is in a network that cannot be reached from here",
+        "check the address, the firewall and the VPN",
+    ),
+    "certificate-expired": (
+        "the certificate was not renewed, or the clock of this machine is wrong",
+        "renew the certificate of the server, or correct the clock",
+    ),
+    "certificate-not-trusted": (
+        "the certificate is self-signed or issued by a private authority, or an intermediate certificate is missing",
+        "let the server send its whole chain; for a private authority set SSL_CERT_FILE=/path/to/ca.pem",
+    ),
+    "certificate-of-another-host": (
+        "the URL has another name than the certificate, often an address or an alias",
+        "use the name in the certificate, or get a certificate for this name",
+    ),
+    "tls-failed": ("the server supports only old versions of TLS, or requires a certificate of the client", "see the reason above"),
+    "plain-http-port": (
+        "the server has no TLS; a proxy in front of it usually has it, on another port",
+        "write http:// for a server on this machine, or use the URL of the proxy",
+    ),
+    "tls-port": ("the server expects TLS on this port", "write https:// in the URL"),
+    "not-http": ("another program listens on that port", "correct the port in the URL"),
+    "no-http-response": (
+        "the server accepts connections and does not respond: it is overloaded, hangs, or waits for something else",
+        "look at the log of the server; if it is slow, give it more time: --timeout SECONDS",
+    ),
+    "token-required": (
+        "the server is only for users who have signed in",
+        "give a token: --bearer TOKEN, or TWOPIPES_BEARER=TOKEN in the environment; hosts that support OAuth sign in by themselves",
+    ),
+    "token-refused": (
+        "the token is expired or misspelled, or was issued for another server",
+        "get a new token for this server; the challenge and the log of the server say what is wrong with it",
+    ),
+    "forbidden": (
+        "the server does not accept this Host or Origin, or the token lacks a permission",
+        "add the name of the host to the allow-list of the server, or get a token with the scope that the challenge names",
+    ),
+    "no-endpoint": (
+        "the URL lacks the path of the endpoint, or has another one",
+        "use the path that the server prints at its start; most servers have /mcp",
+    ),
+    "post-not-allowed": (
+        "the path belongs to something else, such as a web page, or to the transport of 2024-11-05",
+        "use the path of the MCP endpoint; most servers have /mcp",
+    ),
+    "old-sse-transport": (
+        "the server was written for HTTP with SSE, which 2025-03-26 replaced",
+        "update the server, and use its endpoint for Streamable HTTP, often /mcp; twopipes does not support the old transport",
+    ),
+    "redirected": (
+        "the server moved, requires https, or its framework adds or removes a slash at the end of a path",
+        "use {about} as the URL",
+    ),
+    "html-instead-of-mcp": (
+        "the URL is that of a web page: a login, the documentation, or the page of a proxy for every path",
+        "use the URL of the MCP endpoint; most servers have /mcp",
+    ),
+    "wrong-content-type": (
+        "the path belongs to something else, or the server does not set the content type",
+        "use the URL of the MCP endpoint; a server sends application/json or text/event-stream",
+    ),
+    "not-mcp": (
+        "the path belongs to another API",
+        "use the URL of the MCP endpoint; most servers have /mcp",
+    ),
+    "gateway-error": (
+        "the proxy runs, but the server behind it is stopped, overloaded or too slow",
+        "start the server behind the proxy, and compare its address with the configuration of the proxy",
+    ),
+    "http-error": ("the server failed, or does not accept the request", "look at the log of the server"),
+    "stream-buffered": (
+        "a proxy collects a response before it forwards it, so progress, logs and changes arrive late or never",
+        "turn buffering off for this path: in nginx proxy_buffering off; other proxies have a similar option",
+    ),
+    "probe-fails": (
+        "the server fails on a method that it does not know",
+        "respond to unknown methods with 404 and error -32601, or with 400",
     ),
     "out-of-time": ("the server is slow, or does not respond at all", "give it more time: --total SECONDS"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
@@ -32,7 +32,12 @@ def diagnose(seen: Observations) -> list[Diagnosis]:
     found: dict[str, Diagnosis] = {}
     for each in (*diagnose_starts.diagnose_command(seen), *_diagnose_attempts(seen)):
         found.setdefault(each.code, each)
-    return sorted(found.values(), key=lambda each: ("error", "warning", "note").index(each.severity))
+    return in_order(found.values())
+
+
+def in_order(found: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Return errors, then warnings, then notes."""
+    return sorted(found, key=lambda each: ("error", "warning", "note").index(each.severity))
 
 
 def _diagnose_attempts(seen: Observations) -> Iterator[Diagnosis]:
@@ -43,9 +48,9 @@ def _diagnose_attempts(seen: Observations) -> Iterator[Diagnosis]:
     opened = next((attempt for attempt in (first, probe) if attempt is not None and attempt.works), None)
     if opened is None:
         yield from diagnose_starts.diagnose_opening(seen, first, probe)
-    yield from _diagnose_eras(seen, first, probe)
+    yield from diagnose_eras(seen.attempts, first, probe)
     if opened is not None:
-        yield from _diagnose_lists(opened)
+        yield from diagnose_lists(opened)
         yield from _diagnose_speed(seen)
     yield from _diagnose_endings(seen)
     if seen.out_of_time:
@@ -161,8 +166,9 @@ def _noise_at_exit(seen: Observations, late: Sequence[StrayLine]) -> Diagnosis:
     )
 
 
-def _diagnose_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
-    refusals = [each for each in seen.attempts if each.purpose in {"handshake", "revision"}]
+def diagnose_eras(attempts: Sequence[Attempt], first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
+    """Yield what is wrong with the openings of both eras."""
+    refusals = [each for each in attempts if each.purpose in {"handshake", "revision"}]
     strange = [each for each in refusals if each.outcome == "strange revision"]
     modern = probe is not None and probe.works
     if strange:
@@ -209,7 +215,8 @@ def _error_of(attempt: Attempt) -> str:
     return f"{reply.message} ({reply.code})"
 
 
-def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
+def diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
+    """Yield what is wrong with the lists of a server."""
     later = opened.answers[1:]
     gone = [reply for reply in later if reply.took is None]
     if gone and opened.exit is not None:

@@ -86,27 +86,27 @@ def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
     match attempt.purpose:
         case "handshake":
             yield from _start_steps(attempt)
-            yield _opening(attempt, "handshake")
-            yield from _list_steps(attempt)
+            yield opening_step(attempt, "handshake")
+            yield from list_steps(attempt)
             yield from _stderr(attempt)
             yield from _ending_steps(attempt, "end of input")
             yield from _memory(attempt)
         case "discover":
-            yield _opening(attempt, "stateless")
+            yield opening_step(attempt, "stateless")
             yield from _ending_steps(attempt, "SIGTERM")
             yield from _noise(attempt, only_if_new=True)
         case "revision":
-            yield _opening(attempt, "older")
+            yield opening_step(attempt, "older")
             yield from _noise(attempt, only_if_new=True)
         case _:
             yield _experiment(attempt)
 
 
 def _start_steps(attempt: Attempt) -> Iterator[Step]:
-    text = "no byte on stdout" if attempt.first_byte is None else f"first byte on stdout after {_seconds(attempt.first_byte)}"
+    text = "no byte on stdout" if attempt.first_byte is None else f"first byte on stdout after {seconds_text(attempt.first_byte)}"
     if attempt.first_stderr is not None:
-        text += f", on stderr after {_seconds(attempt.first_stderr)}"
-    started = "started" if attempt.started_in is None else f"started in {_seconds(attempt.started_in)}"
+        text += f", on stderr after {seconds_text(attempt.first_stderr)}"
+    started = "started" if attempt.started_in is None else f"started in {seconds_text(attempt.started_in)}"
     yield Step("plain" if attempt.first_byte is None else "good", "start", f"{started}; {text}")
     yield from _noise(attempt)
     if not attempt.stray_count and attempt.first_byte is not None:
@@ -124,10 +124,11 @@ def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Iterator[Step]:
     yield Step("warning" if late else "bad", "stdout", f"{number}:", lines, only_if_new)
 
 
-def _opening(attempt: Attempt, label: str) -> Step:
+def opening_step(attempt: Attempt, label: str) -> Step:
+    """Return what came back for the first request."""
     asked = attempt.revision
     reply = attempt.answers[0] if attempt.answers else None
-    when = "" if attempt.answered is None else f" after {_seconds(attempt.answered)}"
+    when = "" if attempt.answered is None else f" after {seconds_text(attempt.answered)}"
     match attempt.outcome:
         case "agreed":
             chosen = attempt.chosen[0] if attempt.chosen else asked
@@ -147,13 +148,13 @@ def _opening(attempt: Attempt, label: str) -> Step:
             return Step("bad", label, f"{asked}: the response came only after the end of input")
         case "gone":
             how = attempt.exit.text if attempt.exit is not None else "its output ended"
-            lived = "" if attempt.lived is None else f" after {_seconds(attempt.lived)}"
+            lived = "" if attempt.lived is None else f" after {seconds_text(attempt.lived)}"
             return Step("warning" if label == "stateless" else "bad", label, f"{asked}: it exited without a response{lived}: {how}")
         case _:
             return Step("warning" if label == "stateless" else "bad", label, f"{asked}: no response")
 
 
-def _list_steps(attempt: Attempt) -> Iterator[Step]:
+def list_steps(attempt: Attempt) -> Iterator[Step]:
     """Yield what was listed, and which lists failed."""
     listed = attempt.listed or Listed()
     asked = {reply.method: reply for reply in attempt.answers[1:]}
@@ -204,7 +205,7 @@ def _ending_steps(attempt: Attempt, label: str) -> Iterator[Step]:
         yield Step("warning", label, f"still running; ended by {ending.ended_by}")
     elif attempt.exit is None:
         how = "" if ending.exit is None else f" ({ending.exit.text})"
-        yield Step("good", label, f"exited after {_seconds(ending.took)}{how}")
+        yield Step("good", label, f"exited after {seconds_text(ending.took)}{how}")
     if ending.left_behind:
         lines = tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_SHOWN_LINES])
         number = "1 process" if len(ending.left_behind) == 1 else f"{len(ending.left_behind)} processes"
@@ -234,7 +235,8 @@ def _experiment(attempt: Attempt) -> Step:
     return Step("good" if attempt.works or framed else "plain", "tried again", f"{what}: {result}")
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """Return a duration for people."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
@@ -265,13 +267,18 @@ class TerminalReport:
 
     def heading(self, description: str, environment: str) -> None:
         """Print what is examined."""
-        self._terminal.say(("twopipes doctor: ", "bold"), (visible(description), "bold"))
         gets = {
             "minimal": "the minimal environment that most hosts give a server",
             "inherit": "your whole environment",
             "explicit": "only the environment of its configuration",
         }
-        self._terminal.say((f"with {gets.get(environment, environment)}", "dim"))
+        self.title(description, f"with {gets.get(environment, environment)}")
+
+    def title(self, description: str, note: str = "") -> None:
+        """Print the first lines."""
+        self._terminal.say(("twopipes doctor: ", "bold"), (visible(description), "bold"))
+        if note:
+            self._terminal.say((note, "dim"))
         self._terminal.say()
 
     def separate(self) -> None:
@@ -282,19 +289,24 @@ class TerminalReport:
 
     def resolved(self, resolution: Resolution) -> None:
         """Print how the command was found."""
-        self._print_steps(steps_of_resolution(resolution))
+        self.print_steps(steps_of_resolution(resolution))
 
     def begins(self, purpose: Purpose, revision: str) -> None:
         """Show a status line while a process runs, on a terminal."""
+        named = "" if revision == LATEST_LEGACY else f" ({revision})"
+        self.show_status(f"{_DOING[purpose]}{named}")
+
+    def show_status(self, text: str) -> None:
+        """Show a status line, on a terminal."""
         if self._terminal.rich is not None and self._terminal.is_terminal:
-            named = "" if revision == LATEST_LEGACY else f" ({revision})"
-            self._status = self._terminal.rich.console.status(f"{_DOING[purpose]}{named}")
+            self.quiet()
+            self._status = self._terminal.rich.console.status(text)
             self._status.start()
 
     def tried(self, attempt: Attempt) -> None:
         """Print what happened."""
         self.quiet()
-        self._print_steps(steps_of_attempt(attempt))
+        self.print_steps(steps_of_attempt(attempt))
 
     def quiet(self) -> None:
         """Remove the status line."""
@@ -303,7 +315,8 @@ class TerminalReport:
             with suppress(Exception):  # the terminal may be gone
                 status.stop()
 
-    def _print_steps(self, steps: Iterator[Step]) -> None:
+    def print_steps(self, steps: Iterator[Step]) -> None:
+        """Print steps."""
         for step in steps:
             if step.only_if_new and self._quoted.issuperset(step.lines):
                 continue

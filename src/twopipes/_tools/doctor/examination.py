@@ -36,7 +36,7 @@ from twopipes._tools.doctor.stray_lines import source_of, with_assembled
 from twopipes._version import __version__
 from twopipes.errors import McpError, RemoteProtocolError, StartFailed, UnsupportedRevision
 
-_DOCTOR = protocol.Implementation("twopipes-doctor", __version__)
+DOCTOR = protocol.Implementation("twopipes-doctor", __version__)
 # Lines of stderr to keep.
 _STDERR_LINES = 100
 _MAX_LOCATED = 30
@@ -58,7 +58,9 @@ class DoctorTimeouts(Struct, frozen=True, kw_only=True):
     quick: bool = False  # skip the three older revisions
 
 
-class _Opening(NamedTuple):
+class Opening(NamedTuple):
+    """The outcome of the first request, with what the response names."""
+
     outcome: Outcome
     reply: Reply
     chosen: tuple[str, ...] = ()
@@ -188,7 +190,7 @@ class Examination:
             async with server:
                 response = await self._open(server, purpose, revision)
                 ended = await server.early_exit()
-                opened = _interpret_opening(response, revision, gone=ended is not None or not server.is_stdout_open)
+                opened = interpret_opening(response, revision, gone=ended is not None or not server.is_stdout_open)
                 replies = [opened.reply]
                 if opened.capabilities is not None:
                     more = await self._use_like_a_host(server, purpose, revision, opened)
@@ -233,18 +235,11 @@ class Examination:
         )
 
     async def _open(self, server: ServerProcess, purpose: Purpose, revision: str) -> ReceivedResponse | None:
-        spoken = dialect(revision)
-        seconds = self._response_timeout
-        if is_modern(revision):
-            meta = dict(spoken.client_meta(_DOCTOR, protocol.ClientCapabilities()))
-            return await server.request("server/discover", protocol.EmptyParams(meta=meta), seconds=seconds)
-        params = spoken.fit(
-            protocol.InitializeParams(protocol_version=revision, capabilities=protocol.ClientCapabilities(), client_info=_DOCTOR)
-        )
-        return await server.request("initialize", params, seconds=seconds, framed=purpose == "content-length")
+        method, params = opening_request(revision)
+        return await server.request(method, params, seconds=self._response_timeout, framed=purpose == "content-length")
 
     async def _use_like_a_host(
-        self, server: ServerProcess, purpose: Purpose, revision: str, opened: _Opening
+        self, server: ServerProcess, purpose: Purpose, revision: str, opened: Opening
     ) -> tuple[Listed | None, list[Reply]]:
         """Send what a host sends after connecting, without calling anything."""
         seconds = self._response_timeout
@@ -258,7 +253,7 @@ class Examination:
         if purpose not in {"handshake", "discover"} or opened.capabilities is None:
             return None, replies
         spoken = dialect(revision if is_modern(revision) else opened.chosen[0])
-        listed, more = await request_lists(server, spoken, opened.capabilities, _DOCTOR, seconds=seconds)
+        listed, more = await request_lists(server, spoken, opened.capabilities, DOCTOR, seconds=seconds)
         return listed, [*replies, *more]
 
     def _with_sources(self, strays: tuple[StrayLine, ...]) -> tuple[StrayLine, ...]:
@@ -270,33 +265,43 @@ class Examination:
         return (*first, *strays[_MAX_LOCATED:])
 
 
-def _interpret_opening(response: ReceivedResponse | None, revision: str, *, gone: bool) -> _Opening:
+def opening_request(revision: str) -> tuple[str, Any]:
+    """Return the method and the params of the first request."""
+    spoken = dialect(revision)
+    if is_modern(revision):
+        meta = dict(spoken.client_meta(DOCTOR, protocol.ClientCapabilities()))
+        return "server/discover", protocol.EmptyParams(meta=meta)
+    params = protocol.InitializeParams(protocol_version=revision, capabilities=protocol.ClientCapabilities(), client_info=DOCTOR)
+    return "initialize", spoken.fit(params)
+
+
+def interpret_opening(response: ReceivedResponse | None, revision: str, *, gone: bool) -> Opening:
     """Interpret the response to the first request."""
     method = "server/discover" if is_modern(revision) else "initialize"
     reply = reply_to(method, response)
     if response is None:
-        return _Opening("gone" if gone else "silent", reply)
+        return Opening("gone" if gone else "silent", reply)
     if response.error is not None:
         error = dialect(revision).read_error(response.error, method=method)
-        return _Opening("refused", reply, _named_versions(error))
+        return Opening("refused", reply, _named_versions(error))
     if response.result is None:
-        return _Opening("wrong id" if response.wrong_id is not None else "unusable", reply)
+        return Opening("wrong id" if response.wrong_id is not None else "unusable", reply)
     try:
         result = dialect(revision).read_result(method, response.result)
     except RemoteProtocolError as error:
-        return _Opening("unusable", structs.replace(reply, usable=False, message=error.what))
+        return Opening("unusable", structs.replace(reply, usable=False, message=error.what))
     if isinstance(result, protocol.DiscoverResult):
         reply = structs.replace(reply, missing=missing_members(dialect(revision), response.result))
         chosen = tuple(result.supported_versions)
         agreed = any(version in MODERN for version in chosen)
         name = _name((result.meta or {}).get(META_SERVER_INFO))
-        return _Opening("agreed" if agreed else "refused", reply, chosen, name, result.capabilities if agreed else None)
+        return Opening("agreed" if agreed else "refused", reply, chosen, name, result.capabilities if agreed else None)
     if isinstance(result, protocol.InitializeResult):
         version = result.protocol_version
         if version not in LEGACY:
-            return _Opening("strange revision", reply, (version,))
-        return _Opening("agreed", reply, (version,), _name(result.server_info), result.capabilities)
-    return _Opening("unusable", reply)  # pragma: no cover - the two methods have these two results
+            return Opening("strange revision", reply, (version,))
+        return Opening("agreed", reply, (version,), _name(result.server_info), result.capabilities)
+    return Opening("unusable", reply)  # pragma: no cover - the two methods have these two results
 
 
 def _named_versions(error: McpError) -> tuple[str, ...]:

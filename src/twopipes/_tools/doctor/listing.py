@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw, structs
@@ -12,8 +12,7 @@ from msgspec import Raw, structs
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._tools.doctor.observations import Listed, Reply, ToolFault
-from twopipes._tools.doctor.server_process import ServerProcess
-from twopipes._tools.doctor.stdout_reader import reply_to
+from twopipes._tools.doctor.stdout_reader import ReceivedResponse, reply_to
 from twopipes.errors import RemoteProtocolError
 
 # For each list: its name, the method, the member of the result, the member that names an entry, and the capability.
@@ -29,8 +28,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _METHOD_NOT_FOUND: Final = -32601
 
 
+class Requester(Protocol):
+    """A server that can be sent requests."""
+
+    async def request(self, method: str, params: Any, *, seconds: float) -> ReceivedResponse | None:
+        """Send a request and return its response, or ``None`` if there is none."""
+
+
 async def request_lists(
-    server: ServerProcess, dialect: Dialect, capabilities: ServerCapabilities, info: Implementation, *, seconds: float
+    server: Requester, dialect: Dialect, capabilities: ServerCapabilities, info: Implementation, *, seconds: float
 ) -> tuple[Listed, list[Reply]]:
     """Request every list that the capabilities declare. Nothing is called."""
     lists: dict[str, tuple[str, ...] | None] = {}
@@ -54,7 +60,7 @@ async def request_lists(
 
 
 async def _pages(
-    server: ServerProcess, dialect: Dialect, method: str, member: str, info: Implementation, *, seconds: float
+    server: Requester, dialect: Dialect, method: str, member: str, info: Implementation, *, seconds: float
 ) -> tuple[list[Any] | None, Reply]:
     found: list[Any] = []
     missing: set[str] = set()

@@ -50,13 +50,9 @@ def command_of(entry: ServerEntry) -> ServerCommand:
     """Return the command of a server, with references to variables expanded as hosts do."""
     where = f"{entry.file}: server {entry.name!r}"
     content = _normalized(entry.content)
-    kind = content.get("type", "stdio")
-    address = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
-    if "command" not in content and (address is not None or kind in _HTTP_TYPES):
-        raise UsageError(f"{where} uses HTTP ({address or kind}); only servers with a command are supported")
     command, arguments = content.get("command"), content.get("args", [])
     if not isinstance(command, str) or not command:
-        raise UsageError(f'{where} has no command; add "command": "..."')
+        raise UsageError(f'{where} has no command; add "command": "...", or for a server at a URL "url": "..."')
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
         raise UsageError(f"{where}: args must be a list of strings")
     env, folder = content.get("env") or {}, content.get("cwd")
@@ -66,7 +62,7 @@ def command_of(entry: ServerEntry) -> ServerCommand:
         raise UsageError(f"{where}: cwd must be a string")
 
     def expanded(text: str) -> str:
-        return _VARIABLE.sub(lambda found: _value(found.group(1) or found.group(2) or "", entry, where), text)
+        return _expanded(text, entry, where)
 
     variables = dict(_passed_variables(content))
     variables |= _read_env_file(content.get("envFile"), expanded, where)
@@ -79,6 +75,36 @@ def command_of(entry: ServerEntry) -> ServerCommand:
         )
     except LocalProtocolError as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+class ServerUrl(NamedTuple):
+    """The URL of a server in a configuration file, and the headers for it."""
+
+    url: str
+    headers: dict[str, str]
+
+
+def url_of(entry: ServerEntry) -> ServerUrl | None:
+    """Return the URL of a server, with references to variables expanded; ``None`` if the entry has a command."""
+    where = f"{entry.file}: server {entry.name!r}"
+    content = entry.content
+    if "command" in content or "cmd" in content:
+        return None
+    url = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
+    if url is None:
+        if content.get("type") in _HTTP_TYPES:
+            raise UsageError(f'{where} has no URL; add "url": "https://..."')
+        return None
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        raise UsageError(f"{where}: url must begin with http:// or https://")
+    headers = content.get("headers") or content.get("http_headers") or {}
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise UsageError(f"{where}: headers must be an object with string values")
+    return ServerUrl(_expanded(url, entry, where), {name: _expanded(value, entry, where) for name, value in headers.items()})
+
+
+def _expanded(text: str, entry: ServerEntry, where: str) -> str:
+    return _VARIABLE.sub(lambda found: _value(found.group(1) or found.group(2) or "", entry, where), text)
 
 
 def _normalized(content: Mapping[str, Any]) -> Mapping[str, Any]:

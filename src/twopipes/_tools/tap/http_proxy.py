@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import h11
 
+from twopipes._tools.http_side import READ_SIZE, HttpSide
 from twopipes._tools.tap.http_recording import Exchange, HttpRecording
-from twopipes._tools.tap.http_side import READ_SIZE, HttpSide
 
 # Connections of clients that are open at a time.
 MAX_CONNECTIONS = 1000

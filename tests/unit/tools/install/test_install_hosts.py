@@ -9,7 +9,7 @@ import pytest
 from twopipes._process.command import ServerCommand
 from twopipes._tools.install.formats import put, read, snippet
 from twopipes._tools.install.host_table import HOSTS, HostEntry, Machine, entry_of
-from twopipes._tools.install.hosts import command_of, read_entries
+from twopipes._tools.install.hosts import command_of, read_entries, url_of
 from twopipes._tools.install.values import found_at, with_entry
 from twopipes._tools.usage import UsageError
 
@@ -184,8 +184,10 @@ def test_entries_of_other_hosts_are_read(tmp_path):
     (entry,) = read_entries(str(path))
     assert command_of(entry) == ServerCommand(["x", "y"])
     path.write_text(FILES["opencode"])
-    with pytest.raises(UsageError, match="uses HTTP"):
-        command_of(read_entries(str(path), "jira")[0])
+    (jira,) = read_entries(str(path), "jira")
+    assert url_of(jira).url.startswith("https://")
+    with pytest.raises(UsageError, match="has no command"):
+        command_of(jira)
 
 
 def test_builtin_extensions_of_goose_are_not_servers(tmp_path):
