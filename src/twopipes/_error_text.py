@@ -13,6 +13,7 @@ PYTHON_OPTIONS: Mapping[str, str] = {
     "total": "timeouts=Timeouts(total={value})",
     "max_pages": "limits=Limits(max_pages={value})",
     "max_listed": "limits=Limits(max_listed={value})",
+    "auth": "auth=",
     "cwd": "cwd=",
     "path": "PATH in env=",
 }
@@ -102,6 +103,42 @@ def start_failure(
     folders = "".join(f"\n  {folder}" for folder in path)
     searched = f"; searched the PATH of the child{detail}:{folders}" if folders else detail
     return f"{failed}: not found; {fix}{searched}"
+
+
+def http_failure(options: Mapping[str, str], *, url: str, reason: str, status: int | None, detail: str, has_auth: bool) -> str:
+    """Return the message of :class:`twopipes.errors.HttpError`."""
+    failed = f"cannot connect to {url}"
+    why = f" ({detail})" if detail else ""
+    auth = f"; pass a token with {options['auth']}" if "auth" in options else "; it needs a token"
+    match reason:
+        case "dns":
+            return f"{failed}: the name of the host is unknown{why}; check its spelling, and the network"
+        case "refused":
+            return f"{failed}: nothing listens there{why}; start the server, or check the port"
+        case "timeout":
+            return f"{failed}: the host does not respond{why}; check the address, the network and firewalls"
+        case "tls":
+            return f"{failed}: TLS failed{why}; check the certificate, or use http:// if the server has none"
+        case "not HTTP":
+            return f"{url} does not respond as an HTTP server{why}; check the port, and whether the URL needs https://"
+        case "redirect":
+            return f"{url} redirects elsewhere{why}; connect to that URL if you trust it"
+        case "unauthorized" if has_auth:
+            return f"{url} rejected the token: HTTP {status}{why}; get a new one"
+        case "unauthorized":
+            return f"{url} asks for authorization: HTTP {status}{why}{auth}"
+        case "forbidden":
+            return f"{url} refused the request: HTTP {status}{why}; check the rights of the token, and the Host of the URL"
+        case "not found":
+            return f"there is no MCP server at {url}: HTTP {status}{why}; check the path, which often is /mcp"
+        case "HTML":
+            return f"{url} responds with a web page, not with MCP: HTTP {status}{why}; check the path, which often is /mcp"
+        case "content type":
+            return f"{url} responds with neither JSON nor an event stream{why}; check that it is the URL of an MCP server"
+        case "status":
+            return f"{url} responded with HTTP {status}{why}; see the log of the server, or try again later"
+        case _:
+            return f"{failed}{why}; check the network and the address"
 
 
 def server_exit(argv: Sequence[str], phase: str, status: ExitStatusLike | None, lived: float | None) -> str:

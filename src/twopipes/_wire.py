@@ -172,16 +172,22 @@ class LineDecoder:
             events.append(self._too_long(line[: self._max_excerpt], line[-_TAIL:], len(line)))
         elif not line or line.isspace():
             return
-        elif line.isascii() or (bad := _first_byte_not_utf8(line)) < 0:
+        elif line.isascii():
             events.append(line)
         else:
-            detail = f"byte {bad} of the line (0x{line[bad]:02x}) is not valid UTF-8"
-            head, tail = line[: self._max_excerpt], line[-_TAIL:]
-            events.append(LineRejected(reason="not UTF-8", detail=detail, excerpt=head, tail=tail, size=len(line)))
+            events.append(check_utf8(line, max_excerpt=self._max_excerpt))
 
     def _too_long(self, head: bytes, tail: bytes, size: int) -> LineRejected:
         detail = f"a line of {size:,} bytes; the limit is {self._max_line:,}"
         return LineRejected(reason="too long", detail=detail, excerpt=head, tail=tail, size=size)
+
+
+def check_utf8(line: bytes, *, max_excerpt: int = Limits().max_excerpt) -> bytes | LineRejected:
+    """Return the line if it is valid UTF-8, as a decoder of messages needs it, or the reason why it is not."""
+    if line.isascii() or (bad := _first_byte_not_utf8(line)) < 0:
+        return line
+    detail = f"byte {bad} of the line (0x{line[bad]:02x}) is not valid UTF-8"
+    return LineRejected(reason="not UTF-8", detail=detail, excerpt=line[:max_excerpt], tail=line[-_TAIL:], size=len(line))
 
 
 def _first_byte_not_utf8(line: bytes) -> int:

@@ -21,6 +21,7 @@ __all__ = [
     "ConnectionLost",
     "FormRejected",
     "HeaderMismatch",
+    "HttpError",
     "InternalError",
     "InvalidOutput",
     "InvalidParams",
@@ -50,6 +51,23 @@ __all__ = [
 
 RequestId = str | int
 """A JSON-RPC id. Its JSON type is part of its value: ``7`` and ``"7"`` are two requests."""
+
+HttpReason = Literal[
+    "dns",
+    "refused",
+    "network",
+    "timeout",
+    "tls",
+    "not HTTP",
+    "redirect",
+    "unauthorized",
+    "forbidden",
+    "not found",
+    "status",
+    "HTML",
+    "content type",
+]
+"""Why an exchange over HTTP failed; see :class:`HttpError`."""
 
 
 class TwopipesError(Exception):
@@ -121,6 +139,58 @@ class ConnectionLost(TwopipesError):
     def __str__(self) -> str:
         text = f"the connection ended before the response to {_error_text.request(self.method, self.request_id)}"
         return f"{text}: {self.why}" if self.why else text
+
+
+class HttpError(TwopipesError):
+    """An exchange over HTTP failed: there is no response of an MCP server.
+
+    Attributes:
+        url: The address, without a query.
+        reason: The kind of failure. ``status`` means any other HTTP status that is an error; ``network``, any other failure to
+            connect.
+        status: The HTTP status, if there was a response.
+        detail: More about the failure; may be empty.
+        body: The start of the response, if there was one.
+        challenges: The ``WWW-Authenticate`` headers of a 401 or 403.
+        has_auth: Whether the request had an ``Authorization`` header.
+        method: The request that got no response, if any, with its ``request_id``.
+        retryable: Whether the same request may succeed later and is safe to send again.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        reason: HttpReason,
+        *,
+        status: int | None = None,
+        detail: str = "",
+        body: bytes = b"",
+        challenges: Sequence[str] = (),
+        has_auth: bool = False,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(url, reason, status, detail)
+        self.url = url
+        self.reason: HttpReason = reason
+        self.status = status
+        self.detail = detail
+        self.body = body
+        self.challenges = tuple(challenges)
+        self.has_auth = has_auth
+        self.method: str | None = None
+        self.request_id: RequestId | None = None
+        self.retryable = retryable
+
+    def describe(self, options: Mapping[str, str] = PYTHON_OPTIONS) -> str:
+        """See :meth:`TwopipesError.describe`."""
+        text = _error_text.http_failure(
+            options, url=self.url, reason=self.reason, status=self.status, detail=self.detail, has_auth=self.has_auth
+        )
+        if self.method is not None:
+            text += f"; no response to {_error_text.request(self.method, self.request_id)}"
+        return text
+
+    __str__ = describe
 
 
 class ClientClosed(TwopipesError):

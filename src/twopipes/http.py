@@ -2,6 +2,8 @@
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:
+    from twopipes._client.http_auth import Authenticator as Authenticator
+    from twopipes._client.http_auth import Challenge as Challenge
     from twopipes._http.auth import Auth as Auth
     from twopipes._http.auth import Identity as Identity
     from twopipes._http.auth import Verifier as Verifier
@@ -16,6 +18,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
+            "twopipes._client.http_auth": "Authenticator Challenge",
             "twopipes._http.auth": "Auth Identity Verifier",
             "twopipes._http.bus": "Bus LocalBus",
             "twopipes._http.jwt_verifier": "JwtVerifier",

@@ -187,7 +187,7 @@ def test_every_argument_is_explained():
 
 
 def test_subscriptions_and_questions_have_what_the_async_ones_have():
-    for_the_client = {"attach", "detach", "changed", "fail", "acknowledged", "notified", "ended", "aclose"}
+    for_the_client = {"attach", "detach", "changed", "fail", "acknowledged", "notified", "ended", "pause", "aclose"}
     assert public(twopipes.Subscription) - for_the_client | {"wanted", "honoured", "dropped", "is_over"} == public(Subscription) - {
         "get"
     }

@@ -17,6 +17,7 @@ from twopipes.errors import (
     ClientClosed,
     ConnectionLost,
     HeaderMismatch,
+    HttpError,
     InternalError,
     InvalidOutput,
     InvalidParams,
@@ -123,6 +124,68 @@ MESSAGES = [
     (ToolError("no such city"), "no such city"),
     (ConnectionLost("tools/call", 7), "the connection ended before the response to tools/call (id 7)"),
     (
+        HttpError("https://x/mcp", "dns", detail="Name or service not known"),
+        (
+            "cannot connect to https://x/mcp: the name of the host is unknown (Name or service not known); "
+            "check its spelling, and the network"
+        ),
+    ),
+    (
+        HttpError("http://x/mcp", "refused", detail="Connection refused"),
+        "cannot connect to http://x/mcp: nothing listens there (Connection refused); start the server, or check the port",
+    ),
+    (
+        HttpError("http://x/mcp", "network", detail="No route"),
+        "cannot connect to http://x/mcp (No route); check the network and the address",
+    ),
+    (
+        HttpError("https://x/mcp", "timeout"),
+        "cannot connect to https://x/mcp: the host does not respond; check the address, the network and firewalls",
+    ),
+    (
+        HttpError("https://x/mcp", "tls", detail="certificate has expired"),
+        (
+            "cannot connect to https://x/mcp: TLS failed (certificate has expired); "
+            "check the certificate, or use http:// if the server has none"
+        ),
+    ),
+    (
+        HttpError("http://x/mcp", "not HTTP", detail="Bad status line"),
+        "http://x/mcp does not respond as an HTTP server (Bad status line); check the port, and whether the URL needs https://",
+    ),
+    (
+        HttpError("http://x/mcp", "redirect", detail="http://y/mcp"),
+        "http://x/mcp redirects elsewhere (http://y/mcp); connect to that URL if you trust it",
+    ),
+    (
+        HttpError("http://x/mcp", "unauthorized", status=401, detail="Unauthorized"),
+        "http://x/mcp asks for authorization: HTTP 401 (Unauthorized); pass a token with auth=",
+    ),
+    (
+        HttpError("http://x/mcp", "unauthorized", status=401, has_auth=True),
+        "http://x/mcp rejected the token: HTTP 401; get a new one",
+    ),
+    (
+        HttpError("http://x/mcp", "forbidden", status=403),
+        "http://x/mcp refused the request: HTTP 403; check the rights of the token, and the Host of the URL",
+    ),
+    (
+        HttpError("http://x/api", "not found", status=404, detail="Not Found"),
+        "there is no MCP server at http://x/api: HTTP 404 (Not Found); check the path, which often is /mcp",
+    ),
+    (
+        HttpError("http://x/", "HTML", status=200),
+        "http://x/ responds with a web page, not with MCP: HTTP 200; check the path, which often is /mcp",
+    ),
+    (
+        HttpError("http://x/", "content type", status=200, detail="HTTP 200, image/png"),
+        "http://x/ responds with neither JSON nor an event stream (HTTP 200, image/png); check that it is the URL of an MCP server",
+    ),
+    (
+        HttpError("http://x/mcp", "status", status=503, detail="Service Unavailable"),
+        "http://x/mcp responded with HTTP 503 (Service Unavailable); see the log of the server, or try again later",
+    ),
+    (
         RequestTimedOut("tools/call", "7", waited=60.0123, limit="idle"),
         (
             "tools/call (id '7') timed out after 60 s: no response within the idle limit; "
@@ -221,6 +284,7 @@ def test_every_error_has_a_message_in_the_table():
     "error",
     [
         ConnectionLost("tools/call", 7),
+        HttpError("http://x/mcp", "refused"),
         RequestTimedOut("tools/call", 7, waited=1.0, limit="total"),
         RequestCancelled("tools/call", 7),
         ChannelClosed(),

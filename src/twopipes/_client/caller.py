@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
@@ -21,7 +21,7 @@ from twopipes._protocol.types import (
     Params,
     ToolAnnotations,
 )
-from twopipes.errors import ConnectionLost, RequestTimedOut, ServerExited
+from twopipes.errors import ConnectionLost, HeaderMismatch, RequestTimedOut, ServerExited
 from twopipes.settings import RestartPolicy, Timeouts
 
 # How often one call is resent after crashes. A call that crashes its server crashes the next one too.
@@ -91,17 +91,24 @@ class _Call(Struct):
     timeouts: Timeouts
     started: float
     resent: int = 0
+    has_new_tools: bool = False  # whether the tools were listed again, because the server missed a header
     # The attempt that the server answered with questions, the questions, the answers.
     again: tuple[PendingRequest, InputRequiredResult, Mapping[str, Any]] | None = None
 
 
 class Caller:
-    """Runs calls. ``annotations_of`` returns the annotations of a tool by name, if they are known."""
+    """Runs calls. ``annotations_of`` returns the annotations of a tool, if they are known; ``refresh_tools`` lists all tools."""
 
-    def __init__(self, supervisor: Supervisor, annotations_of: Callable[[str], ToolAnnotations | None]) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        annotations_of: Callable[[str], ToolAnnotations | None],
+        refresh_tools: Callable[[], Awaitable[object]],
+    ) -> None:
         self.log_level: LoggingLevel | None = None  # for calls without their own
         self._supervisor = supervisor
         self._annotations_of = annotations_of
+        self._refresh_tools = refresh_tools
 
     def call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Coroutine[Any, Any, Any]:
         """Send a request and return its result."""
@@ -125,6 +132,12 @@ class Caller:
                 raise
             except (ServerExited, ConnectionLost) as error:
                 self._check_repeat(call, error, sent=pending is not None)
+                continue
+            except HeaderMismatch:
+                if call.method != "tools/call" or call.has_new_tools:
+                    raise
+                call.has_new_tools = True
+                await self._refresh_tools()  # the schema of the tool says which headers it wants
                 continue
             if type(result) is not InputRequiredResult:
                 return result
@@ -163,8 +176,12 @@ class Caller:
     def _check_repeat(self, call: _Call, error: ServerExited | ConnectionLost, *, sent: bool) -> None:
         """Raise the error unless the call may be sent again (SD-05)."""
         supervisor = self._supervisor
-        # A request that was never sent had no effect.
-        safe = not sent or is_safe_to_repeat(call.method, call.params, self._annotations_of, supervisor.config.restart)
+        # A request that was never sent, or that the server refused unread, had no effect.
+        safe = (
+            not sent
+            or error.retryable
+            or is_safe_to_repeat(call.method, call.params, self._annotations_of, supervisor.config.restart)
+        )
         if not safe or call.resent >= _MAX_RESENDS or not supervisor.recovers:
             final = supervisor.explain(error)
             final.retryable = safe

@@ -82,7 +82,7 @@ class Client(ServerInfo):
         self._config = config
         self._output = OutputCheck(config.validate)
         self._cache = ResultCache()
-        self._caller = Caller(supervisor, self._annotations_of)
+        self._caller = Caller(supervisor, self._annotations_of, lambda: self.list_tools(fresh=True))
         self._subscriptions = Subscriptions(supervisor, self._cache)
         supervisor.on_notification = self._notified
         supervisor.on_reopened = self._reopened

@@ -27,6 +27,7 @@ from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.settings import Limits, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
+    from twopipes._client.http_auth import ClientAuth
     from twopipes._trace.recorder import Recorder
 
 Era = Literal["auto", "legacy", "modern"]
@@ -78,6 +79,8 @@ def connect(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    auth: ClientAuth | None = None,
     era: Era = "auto",
     revision: str | None = None,
     on_elicit: OnElicit | None = None,
@@ -103,10 +106,13 @@ def connect(
 
     Args:
         target: A command, with its arguments after it or as one list; a :class:`ServerCommand`; a :class:`Server` in this process;
-            ``unix:/path``; ``tcp://host:port``; or an open :class:`Channel`.
+            a URL, ``https://host/mcp``; ``unix:/path``; ``tcp://host:port``; or an open :class:`Channel`.
         *arguments: The arguments of a command.
         env: Variables to add to the child's environment, which is minimal by default. Secrets go here. ``ServerCommand`` has more.
         cwd: The folder in which the child starts.
+        headers: Headers to send with each request to a URL.
+        auth: The authorization for a URL: a bearer token; a function that returns one, called for each request; or an object with a
+            method ``challenge``, which gets a :class:`~twopipes.http.Challenge` and returns a new token or ``None``.
         era: The protocol era; ``auto`` detects it.
         revision: The only revision to use.
         on_elicit: Answers forms of the server: a mapping accepts, ``None`` cancels; or ``question.accept(...)``, ``.decline()``.
@@ -133,10 +139,13 @@ def connect(
         ServerExited: The server exited before the connection was open.
         OpeningFailed: There is no common revision, or the server does not respond.
         ChannelBroken: No server listens at the socket.
+        HttpError: There is no MCP server at the URL, or it refused the authorization.
     """
     where = target_of(target, *arguments)
     if env is not None or cwd is not None:
         where = _with(where, env, cwd)
+    if headers is not None or auth is not None:
+        where = _with_http(where, headers, auth)
     if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise LocalProtocolError(f"timeouts= must be a Timeouts object, got {timeouts!r}; write Timeouts(request={timeouts!r})")
     if options is None:
@@ -208,6 +217,14 @@ def _with(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[s
     if env is not None:
         command = structs.replace(command, env={**(command.env or {}), **env})
     return type(where)(command if cwd is None else structs.replace(command, cwd=cwd))
+
+
+def _with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Target:
+    from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - clients of commands do not need it
+
+    if not isinstance(where, HttpTarget):
+        raise LocalProtocolError(f"headers= and auth= are for a URL; {where.description} is not a URL")
+    return HttpTarget(where.url, headers if headers is not None else where.headers, auth if auth is not None else where.auth)
 
 
 def _revisions(era: Era, revision: str | None) -> Sequence[str]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target
 from twopipes._trace.channel import ChildRecording, RecordedChannel, close_recorder
@@ -20,6 +21,7 @@ class RecordedTarget(Target):
         self.description = inner.description
         self.identity = inner.identity
         self.reopens = inner.reopens
+        self.renews_sessions = inner.renews_sessions
         self.plan = inner.plan
         self._inner = inner
         self._is_ours = not isinstance(trace, Recorder)
@@ -33,7 +35,10 @@ class RecordedTarget(Target):
         if isinstance(self._inner, CommandTarget):
             return await self._inner.open(on_stderr, observer=ChildRecording(self._recorder, connection=number))
         endpoint = await self._inner.open(on_stderr)
-        endpoint.channel = RecordedChannel(endpoint.channel, self._recorder, reads="<", connection=number)
+        if endpoint.http is not None:
+            endpoint.http.record = partial(self._recorder.chunk, connection=number)
+        elif endpoint.channel is not None:
+            endpoint.channel = RecordedChannel(endpoint.channel, self._recorder, reads="<", connection=number)
         return endpoint
 
     async def release(self) -> None:

@@ -40,9 +40,9 @@ class ServerHandle:
         self.endpoint = endpoint
         self.opened: ClientOpened | None = None  # once the connection is open
         self.exited_unexpectedly = False  # whether the server ended the connection before it was asked to
-        self.connection: ClientConnection = ChannelConnection(
+        self.connection = _connection_to(
+            endpoint,
             session,
-            endpoint.channel,
             stray=stray,
             answer=config.questions.answer_call,
             notified=notified,
@@ -128,3 +128,13 @@ class ServerHandle:
                 self._watching.cancel()
             await self.connection.close()
             await self.endpoint.release()
+
+
+def _connection_to(endpoint: Endpoint, session: ClientSession, **collaborators: Any) -> ClientConnection:
+    link = endpoint.http
+    if link is None:
+        assert endpoint.channel is not None, "an endpoint has a channel, or is one of HTTP"
+        return ChannelConnection(session, endpoint.channel, **collaborators)
+    from twopipes._client.http_connection import HttpClientConnection  # noqa: PLC0415 - needs the extra `http`
+
+    return HttpClientConnection(session, link.exchange, tool_headers=link.tool_headers, record=link.record, **collaborators)

@@ -7,17 +7,22 @@ changes may have been missed.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from typing import Any, Self
+
+from msgspec import structs
 
 from twopipes._client.cache import ResultCache
 from twopipes._client.callbacks import EVENT_SIZE
 from twopipes._client.connection import ClientConnection
 from twopipes._client.supervisor import Supervisor
+from twopipes._process.restarts import Restarts
 from twopipes._protocol.types import SubscribeParams, SubscriptionFilter, UnsubscribeParams
 from twopipes._session.ledger import SentRequest
 from twopipes._session.subscriptions import LIST_CHANGED, RESOURCE_UPDATED, Change, ListKind, honoured
-from twopipes.errors import LocalProtocolError, TwopipesError
+from twopipes.errors import ConnectionLost, HttpError, InternalError, LocalProtocolError, TwopipesError
+from twopipes.settings import RestartPolicy
 
 _KINDS = {method: kind for kind, method in LIST_CHANGED.items()}
 
@@ -54,6 +59,8 @@ class Subscription:
         self._error: TwopipesError | None = None
         self._is_started = False
         self._is_renewed = False
+        self._opened_at: float | None = None  # when the server acknowledged it, while it is open
+        self._losses: Restarts | None = None  # if it is lost while the connection goes on
         self._has_news = asyncio.Event()
         self._acknowledged = asyncio.Event()
 
@@ -133,8 +140,15 @@ class Subscription:
 
     def detach(self) -> None:
         """Handle the loss of the connection. Another one may follow."""
-        self._asked = self._connection = None
+        self._asked = self._connection = self._opened_at = None
         self._is_renewed = True
+
+    def pause(self, policy: RestartPolicy, *, now: float) -> float:
+        """Return the seconds to wait before the subscription is opened again, after it was lost."""
+        if self._losses is None:
+            # A network may be down for hours: the pauses grow, but there is no last attempt.
+            self._losses = Restarts(structs.replace(policy, max_restarts=None), random=random.random)
+        return self._losses.crashed(now, 0.0 if self._opened_at is None else now - self._opened_at) or 0.0
 
     def changed(self, change: Change) -> None:
         """Add a change that a legacy server reported, if this subscription asked for it."""
@@ -157,6 +171,7 @@ class Subscription:
     def acknowledged(self, delivers: SubscriptionFilter) -> None:
         """Handle the acknowledgement of the server."""
         self.honoured = delivers
+        self._opened_at = self._owner.loop.time()
         self._acknowledged.set()
         self._has_news.set()
         if self._is_renewed:
@@ -173,8 +188,12 @@ class Subscription:
     def ended(self, error: TwopipesError | None) -> None:
         """Handle the end of the listen request: the server ended or refused it, or was lost and may be restarted."""
         if self._asked is not None:
-            self._asked = None
-            if not self.is_over:
+            connection, self._asked = self._connection, None
+            if self.is_over:
+                return
+            if connection is not None and error is not None and self._owner.renews(self, connection, error):
+                self.detach()
+            else:
                 self.fail(error)
                 self._owner.end(self)
 
@@ -199,6 +218,7 @@ class Subscriptions:
 
     def __init__(self, supervisor: Supervisor, cache: ResultCache) -> None:
         self.cache = cache
+        self.loop = supervisor.loop
         self.max_backlog = supervisor.config.limits.max_backlog
         self._supervisor = supervisor
         self._subscriptions: dict[Subscription, None] = {}
@@ -244,6 +264,25 @@ class Subscriptions:
             self._attach(subscription, connection)
         else:
             self._task(self._wait_for_restart())
+
+    def renews(self, subscription: Subscription, connection: ClientConnection, error: TwopipesError) -> bool:
+        """Open a subscription again, after a pause, that was lost while its connection goes on. Return False if it has ended.
+
+        Over HTTP each subscription is a stream of its own. An internal error also ends one that could be opened again: a server
+        that cannot receive changes for a while ends its subscriptions so that no client relies on them.
+        """
+        policy = self._supervisor.config.restart
+        is_temporary = isinstance(error, ConnectionLost | InternalError) or (isinstance(error, HttpError) and error.retryable)
+        if not connection.renews_listens or not is_temporary or subscription.honoured is None or not policy.covers("modern"):
+            return False
+        self.cache.clear()  # changes may be missed
+        self._task(self._renew(subscription, connection, subscription.pause(policy, now=self.loop.time())))
+        return True
+
+    async def _renew(self, subscription: Subscription, connection: ClientConnection, pause: float) -> None:
+        await asyncio.sleep(pause)
+        if not subscription.is_over and self._supervisor.connection is connection:  # another connection renews all of them
+            self._attach(subscription, connection)
 
     def end(self, subscription: Subscription) -> None:
         """Forget a subscription, and unsubscribe from the resources that no other one watches."""

@@ -237,7 +237,11 @@ class Supervisor:
 
     @property
     def _is_restartable(self) -> bool:
-        return self.config.target.reopens and self.handle is not None and self.config.restart.covers(self.opened.era)
+        target, restart = self.config.target, self.config.restart
+        if not target.reopens or self.handle is None:
+            return False
+        # HT-42: over HTTP, a legacy connection ends only because the server has ended the session, so another one is opened.
+        return restart.covers(self.opened.era) or (target.renews_sessions and restart.when != "never")
 
     # Opening
 

@@ -1,4 +1,7 @@
-"""Targets of a client: a command, a socket, a server object in this process, or a channel. All but the last can be reopened."""
+"""Targets of a client: a command, a socket, a URL, a server object in this process, or a channel.
+
+All but the last can be reopened.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -18,15 +21,28 @@ from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
 from twopipes.errors import LocalProtocolError
 
+if TYPE_CHECKING:
+    from twopipes._client.http_exchange import HttpExchange
+    from twopipes._client.tool_headers import ToolHeaders
+
 OnStderr = Callable[[StderrLine], Any]
 
 
-class Endpoint(Struct):
-    """An open channel and the server at its other end."""
+class HttpLink(Struct):
+    """What a connection over HTTP needs instead of a channel."""
 
-    channel: Channel
+    exchange: HttpExchange
+    tool_headers: ToolHeaders
+    record: Callable[[str, bytes], None] | None = None  # called with the direction and the bytes of each message
+
+
+class Endpoint(Struct):
+    """The server at the other end: over an open channel, or over HTTP."""
+
+    channel: Channel | None
     child: Child | None = None  # if we launched the server
     serving: asyncio.Task[None] | None = None  # if it runs in this process
+    http: HttpLink | None = None
 
     async def release(self) -> None:
         """Wait for a server in this process to end, after the channel was closed. A child is shut down by its plan instead."""
@@ -42,6 +58,7 @@ class Target:
     description: str  # for messages
     identity: str | None = None  # its key in the era cache; None if it has no stable key
     reopens = True  # whether it can be opened more than once
+    renews_sessions = False  # whether a legacy session that the server has ended is opened again, whatever the policy for restarts
     plan: ShutdownPlan | None = None  # its own shutdown plan, if it has one
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
@@ -128,16 +145,21 @@ class ChannelTarget(Target):
         return Endpoint(self.channel)
 
 
-_WEB_SCHEMES = ("http://", "https://", "ws://", "wss://")
+_HTTP = ("http://", "https://")
 
 
 def target_of(given: Any, *arguments: str) -> Target:
     """Return the target for the arguments of ``connect``."""
-    if isinstance(given, str) and given.startswith(_WEB_SCHEMES):
+    if isinstance(given, str) and given.lower().startswith(("ws://", "wss://")):
         raise LocalProtocolError(
-            f"cannot connect to {given}: twopipes does not support HTTP; give connect() a command, unix:/path or tcp://host:port"
+            f"cannot connect to {given}: MCP does not use WebSockets; is there an http:// or https:// address?"
         )
-    if isinstance(given, str | os.PathLike) and (arguments or not str(given).startswith(SCHEMES)):
+    is_url = isinstance(given, str) and given.lower().startswith(_HTTP)
+    if is_url and not arguments:
+        from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - clients of commands do not need it
+
+        return HttpTarget(given)
+    if isinstance(given, str | os.PathLike) and not is_url and (arguments or not str(given).startswith(SCHEMES)):
         return CommandTarget(ServerCommand([os.fspath(given), *arguments]))
     if arguments:
         raise LocalProtocolError(
@@ -156,5 +178,6 @@ def target_of(given: Any, *arguments: str) -> Target:
     if isinstance(given, Sequence) and not isinstance(given, bytes):
         return CommandTarget(ServerCommand(given))
     raise LocalProtocolError(
-        f"connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, got {given!r}"
+        "connect() takes a command, a ServerCommand, a Server, 'https://host/mcp', 'unix:/path', 'tcp://host:port' or a Channel, "
+        f"got {given!r}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from codecs import BOM_UTF8
 from typing import Any, NamedTuple, cast
 
 from msgspec import UNSET, Struct, UnsetType
@@ -15,7 +16,7 @@ from twopipes._protocol.revisions import BATCHES, ERROR_ID_IS_NULL
 from twopipes._protocol.types import CancelledParams, Result
 from twopipes._session.events import Event, PeerClosed, PeerReportedError
 from twopipes._session.ledger import Call, Incoming, Outgoing, Route, SentRequest
-from twopipes._wire import LineDecoder, LineRejected, encode_line
+from twopipes._wire import LineDecoder, LineRejected, check_utf8, encode_line
 from twopipes.errors import (
     ConnectionLost,
     InternalError,
@@ -135,6 +136,11 @@ class Session(ABC):
         """Decode one message. Only a session of a revision with batches takes a batch."""
         batches = self.session_dialect is not None and BATCHES.has(self.session_dialect.revision)
         return jsonrpc.decode(line, max_batch=self.limits.max_batch if batches else 0, max_excerpt=self.limits.max_excerpt)
+
+    def decode_body(self, data: bytes) -> Message | Batch | LineRejected:
+        """Decode one message that no :class:`LineDecoder` has checked: the body of an HTTP request, or the data of an event."""
+        line = check_utf8(data.removeprefix(BOM_UTF8), max_excerpt=self.limits.max_excerpt)
+        return jsonrpc.salvage_id(line) if isinstance(line, LineRejected) else self.decode(line)
 
     def receive_eof(self, *, now: float) -> list[Event]:
         """Process the end of the stream: a last line without a newline, then the loss of all open requests."""

@@ -54,6 +54,11 @@ class ClientOpening(Session):
             raise LocalProtocolError(f"the connection is not open: {self.phase.value}")
         return self._dialect
 
+    @property
+    def spoken(self) -> Dialect | None:
+        """The dialect of the last request, also during the opening; ``None`` before it."""
+        return self._dialect
+
     def open(self, *, now: float) -> None:
         """Send the first request: the probe, or the handshake if the era is known (DE-01, LC-01).
 

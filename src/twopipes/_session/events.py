@@ -16,7 +16,7 @@ from twopipes._protocol.types import (
 )
 from twopipes._session.ledger import Call, SentRequest
 from twopipes._wire import LineRejected
-from twopipes.errors import McpError, OpeningFailed, RequestId, TwopipesError
+from twopipes.errors import McpError, RequestId, TwopipesError
 
 
 class CallReceived(Struct, frozen=True):
@@ -113,7 +113,7 @@ class ClientOpened(Struct, frozen=True):
 class OpeningEnded(Struct, frozen=True):
     """On the client: there is no agreement. With ``respawn``, a new process opened as a legacy server may succeed (DE-06)."""
 
-    error: OpeningFailed
+    error: TwopipesError
     respawn: bool = False
 
 

@@ -65,18 +65,54 @@ async def test_a_client_may_be_awaited_and_entered_in_any_order(calculator):
         assert (await three.call_tool("add", {"a": 3})).structured == {"result": 3}
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/mcp", "https://example.org/mcp", "ws://127.0.0.1:1"])
-def test_a_server_of_the_web(url):
+@pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "wss://example.org/mcp"])
+def test_a_web_socket(url):
     assert message_of(lambda: connect(url)) == (
-        f"cannot connect to {url}: twopipes does not support HTTP; give connect() a command, unix:/path or tcp://host:port"
+        f"cannot connect to {url}: MCP does not use WebSockets; is there an http:// or https:// address?"
     )
+
+
+def test_a_url_with_arguments():
+    assert message_of(lambda: connect("https://example.org/mcp", "--fast")) == (
+        "connect('https://example.org/mcp', ...): only a command takes arguments; remove '--fast'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"headers": {"X": "1"}}, "headers= and auth= are for a URL; python server.py is not a URL"),
+        ({"auth": "token"}, "headers= and auth= are for a URL; python server.py is not a URL"),
+    ],
+)
+def test_options_of_a_url_for_a_command(options, message):
+    assert message_of(lambda: connect("python", "server.py", **options)) == message
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("https://me:secret@example.org/mcp", {}, "the URL for example.org contains a password; pass auth= or headers= instead"),
+        ("https:///mcp", {}, "'https:///mcp' is not a valid URL; write https://host/mcp"),
+        ("https://example.org:port/mcp", {}, "'https://example.org:port/mcp' is not a valid URL: "),
+        ("https://example.org/a b", {}, "'https://example.org/a b' is not a valid URL; write https://host/mcp"),
+        ("https://x/mcp", {"headers": {"a b": "1"}}, "headers= has 'a b', which is not the name of a header"),
+        ("https://x/mcp", {"headers": {"Mcp-Name": "1"}}, "headers= must not contain Mcp-Name, which the protocol sets"),
+        ("https://x/mcp", {"headers": {"X": "secret\r\nY: 1"}}, "the value of the header X in headers= must be one line"),
+        ("https://x/mcp", {"headers": {"authorization": "x"}, "auth": "y"}, "both auth= and a header Authorization were given"),
+    ],
+)
+def test_an_invalid_url_or_header(url, options, message):
+    said = message_of(lambda: connect(url, **options))
+    assert said.startswith(message)
+    assert "secret" not in said
 
 
 @pytest.mark.parametrize("thing", [Server, 7, None, asyncio])
 def test_something_that_cannot_be_connected_to(thing):
     said = message_of(lambda: connect(thing))
     assert said.startswith(
-        "connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, got "
+        "connect() takes a command, a ServerCommand, a Server, 'https://host/mcp', 'unix:/path', 'tcp://host:port' or a Channel, "
     )
 
 

@@ -29,6 +29,10 @@ class HttpServerConnection(CallRunner):
         if self.session.outbox:
             self._flush()
 
+    def end_input(self) -> None:
+        """Expect no further request: abandon the handlers that wait for an answer, which then reaches another process."""
+        self._process(self.session.receive_eof(now=self.loop.time()))
+
     def lose(self, reply: Target) -> None:
         """Cancel the requests of a reply that nothing can be sent to any more (HT-30)."""
         self._process(self.session.cancel_route(reply, "the client closed the response"))

@@ -58,6 +58,7 @@ class Runtime:
     async def drain(self, seconds: float) -> None:
         """Refuse new requests, wait for running calls at most ``seconds``, and end the subscriptions."""
         self.is_ending = True
+        self.modern.end_input()
         await asyncio.gather(*(connection.finish(seconds) for connection in self.connections()))
         await asyncio.gather(self.modern.stop(), self.sessions.close())
 

@@ -80,7 +80,8 @@ class LegacySession:
     """
 
     def __init__(self, connection: LegacyConnection, options: HttpOptions, budget: EventBudget, owner: str) -> None:
-        self.id = secrets.token_urlsafe(_ID_BYTES)
+        prefix = f"{options.session_prefix}." if options.session_prefix else ""
+        self.id = prefix + secrets.token_urlsafe(_ID_BYTES)
         self.owner = owner
         self.connection = connection
         self.open_replies = 0

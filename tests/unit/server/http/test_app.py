@@ -531,6 +531,17 @@ def test_running_calls_finish_and_new_ones_are_refused_while_the_server_ends():
     asyncio.run(main())
 
 
+def test_the_end_does_not_wait_for_an_answer_that_reaches_another_process():
+    async def main():
+        app = make_server().asgi()
+        async with running(app) as http:
+            assert (await http.call("who", can=ABLE)).message["result"]["resultType"] == "input_required"
+            async with asyncio.timeout(30):
+                await app.drain(1e6)
+
+    asyncio.run(main())
+
+
 def test_health():
     async def test(http):
         exchange = await http.exchange("GET", "/health").run()

@@ -382,6 +382,15 @@ def test_a_session_in_use_is_not_ended_for_a_new_one():
         client.server.may_go_on.set()
 
 
+def test_the_id_of_a_session_begins_with_the_prefix_of_its_process():
+    with served(session_prefix="worker-7") as client:
+        client.open()
+        prefix, _, secret = client.headers["Mcp_Session_Id"].partition(".")
+        assert prefix == "worker-7"
+        assert len(secret) >= 32
+        assert client.call("add", {"a": 1, "b": 1}).status == 200
+
+
 def test_an_idle_session_ends_and_one_in_use_does_not():
     ended = threading.Event()
     with served(session_idle=0.2) as client:
