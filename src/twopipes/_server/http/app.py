@@ -115,13 +115,13 @@ class HttpApp:
         headers = _headers_of(scope)
         mount = scope.get("root_path", "")
         path = scope["path"].removeprefix(mount) or "/"
+        if path == self.options.health:
+            await self._report_health(send)  # whatever the Host: load balancers ask by address
+            return
         server = scope.get("server")
         refusal = self._access.check(headers, local=server[0] if server else None)
         cors = cors_headers(headers) if refusal is None else ()
         if refusal is None and path != self.options.path:
-            if path == self.options.health:
-                await self._report_health(send)
-                return
             if self._guard is not None and self._guard.serves_metadata(path, self.options.path):
                 endpoint = self._endpoint(scope, headers, mount)
                 await respond(send, 200, self._guard.metadata(endpoint), JSON, more=cors)

@@ -11,7 +11,7 @@ import pytest
 from sessions import ABLE, TAG, VERSION, modern, note, request
 from twopipes import Context, Server, ServerSettings
 from twopipes._session.subscriptions import Change
-from twopipes.http import HttpOptions
+from twopipes.http import HttpOptions, LocalBus
 from unit.server.http.http_client import Http, listen, running, tool_call
 
 
@@ -546,8 +546,25 @@ def test_health():
     async def test(http):
         exchange = await http.exchange("GET", "/health").run()
         assert (exchange.status, json.loads(exchange.body)) == (200, {"status": "ok"})
+        by_address = await http.exchange("GET", "/health", headers={"host": "10.1.2.3:8000"}).run()
+        assert by_address.status == 200
 
     run(test)
+
+
+def test_without_its_bus_an_application_is_not_healthy_and_refuses_subscriptions_only():
+    class Away(LocalBus):
+        is_connected = False
+
+    async def test(http):
+        exchange = await http.exchange("GET", "/health").run()
+        assert (exchange.status, json.loads(exchange.body)) == (503, {"status": "unavailable"})
+        refused = await http.post(modern(1, "subscriptions/listen", notifications={"toolsListChanged": True}))
+        assert (refused.status, refused.message["error"]["code"]) == (503, -32603)
+        assert refused.headers["retry-after"] == "1"
+        assert text_of(await http.call("echo", {"text": "x"})) == "x"
+
+    run(test, bus=Away())
 
 
 def test_pages_of_an_allowed_origin_can_read_responses():
