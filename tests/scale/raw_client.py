@@ -14,6 +14,8 @@ from twopipes._http.headers import request_headers
 from twopipes._http.sse import SseParser
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
+FORMS = {"elicitation": {"form": {}}}
+YES = {"action": "accept", "content": {"confirmed": True}}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
@@ -147,3 +149,16 @@ async def raw_client():
     timeout = aiohttp.ClientTimeout(total=None, sock_read=NET)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0), timeout=timeout) as http:
         yield RawClient(http)
+
+
+async def ask(client, url, name):
+    """Call the tool of the example that asks; return its question and what the retry sends."""
+    result = (await client.call(url, "erase", can=FORMS, name=name)).result
+    assert result["resultType"] == "input_required", result
+    ((key, question),) = result["inputRequests"].items()
+    return question["params"]["message"], {"inputResponses": {key: YES}, "requestState": result["requestState"]}
+
+
+async def answer(client, url, name, retry):
+    """Send the retry with the answer to a question."""
+    return await client.post(url, "tools/call", can=FORMS, name="erase", arguments={"name": name}, **retry)

@@ -11,13 +11,11 @@ from contextlib import closing
 
 import pytest
 
-from scale.raw_client import LegacySession, raw_client
+from scale.raw_client import LegacySession, answer, ask, raw_client
 from scale.services import NET, Worker
 
 pytestmark = [pytest.mark.scale, pytest.mark.timeout(180)]
 
-FORMS = {"elicitation": {"form": {}}}
-YES = {"action": "accept", "content": {"confirmed": True}}
 # Statuses of nginx for a request whose process has gone: it broke off, or refused the connection.
 BROKEN = {502, 504}
 
@@ -30,18 +28,6 @@ def run(test, *arguments):
             await test(client, *arguments)
 
     asyncio.run(main())
-
-
-async def ask(client, url, name):
-    """Call a tool that asks; return its question and what the retry sends."""
-    result = (await client.call(url, "erase", can=FORMS, name=name)).result
-    assert result["resultType"] == "input_required", result
-    ((key, question),) = result["inputRequests"].items()
-    return question["params"]["message"], {"inputResponses": {key: YES}, "requestState": result["requestState"]}
-
-
-async def answer(client, url, name, retry):
-    return await client.post(url, "tools/call", can=FORMS, name="erase", arguments={"name": name}, **retry)
 
 
 async def load(client, url, count, *, midway, at_once=16):
