@@ -19,7 +19,7 @@ from twopipes._server.checks import check_level
 from twopipes._server.connection import ServerConnection
 from twopipes._server.context import Context, LifespanT, Next
 from twopipes._server.forked_child import abandon_loop
-from twopipes._server.hints import check_server, no_such_member, no_such_run_option
+from twopipes._server.hints import check_binding, check_server, no_such_member, no_such_run_option
 from twopipes._server.log import show_log_on_stderr
 from twopipes._server.methods import Methods
 from twopipes._server.registry import Offer
@@ -326,11 +326,15 @@ class Server(Offer, Generic[LifespanT]):
         *,
         unix: str | os.PathLike[str] | None = None,
         tcp: tuple[str, int] | None = None,
+        http: str | int | None = None,
+        http_options: HttpOptions | None = None,
+        auth: Auth | Verifier | None = None,
+        bus: Bus | None = None,
         channel: Channel | None = None,
         trace: Trace | None = None,
         redact: Iterable[str] = (),
     ) -> None:
-        """Serve inside a running event loop: standard input and output, or a Unix socket, a TCP port, a channel of yours.
+        """Serve inside a running event loop: standard input and output, or HTTP, a Unix socket, a TCP port, a channel of yours.
 
         Cancel it to end: subscriptions are ended properly, handlers are cancelled. Signals and the death of the parent process
         are left to the program; :meth:`run` handles them.
@@ -338,13 +342,23 @@ class Server(Offer, Generic[LifespanT]):
         Args:
             unix: Listen on a Unix socket at this path.
             tcp: Listen on this host and port. There is no authentication: keep to 127.0.0.1.
+            http: Serve Streamable HTTP on this port of the loopback address, or on this ``HOST:PORT``.
+            http_options: As for :meth:`run`.
+            auth: Likewise.
+            bus: Likewise.
             channel: Serve this one connection.
             trace: As for :meth:`run`; not for a channel, which you can wrap yourself.
             redact: Likewise.
         """
+        others = {"unix": unix, "tcp": tcp, "channel": channel, "trace": trace}
+        check_binding(http, others, {"http_options": http_options, "auth": auth, "bus": bus})
         if channel is not None:
             async with self._running() as lifespan:
                 await self._serve_channel(channel, lifespan)
+        elif http is not None:
+            from twopipes._server.http.run import HttpSetup, serve_http  # noqa: PLC0415 - a stdio server loads nothing of HTTP
+
+            await serve_http(self, HttpSetup.of(http, http_options, auth, bus))
         elif unix is not None or tcp is not None:
             await serve_sockets(self, unix=unix, tcp=tcp, trace=trace, redact=redact)
         else:
@@ -355,11 +369,16 @@ class Server(Offer, Generic[LifespanT]):
         *,
         unix: str | os.PathLike[str] | None = None,
         tcp: tuple[str, int] | None = None,
+        http: str | int | None = None,
+        workers: int | None = None,
+        http_options: HttpOptions | None = None,
+        auth: Auth | Verifier | None = None,
+        bus: Bus | None = None,
         trace: Trace | None = None,
         redact: Iterable[str] = (),
         **unknown: Never,
     ) -> None:
-        """Serve standard input and output, or sockets, as the last thing a program does.
+        """Serve standard input and output, HTTP, or sockets, as the last thing a program does.
 
         On stdio, standard output belongs to the protocol: ``print()`` writes to stderr instead. The method returns when the
         input ends, after SIGINT or SIGTERM, or when the parent process dies; running handlers get ``settings.drain`` seconds.
@@ -369,6 +388,14 @@ class Server(Offer, Generic[LifespanT]):
         Args:
             unix: Listen on a Unix socket at this path instead.
             tcp: Listen on this host and port instead. There is no authentication: keep to 127.0.0.1.
+            http: Serve Streamable HTTP instead, on this port of the loopback address, or on this ``HOST:PORT``. An address that
+                other machines can reach needs ``auth`` or ``HttpOptions(public=True)``. SIGTERM stops accepting and gives running
+                handlers ``settings.drain`` seconds.
+            workers: How many processes serve HTTP; one by default. Each runs this program from the start, and one that crashes is
+                replaced.
+            http_options: Limits, origins and hosts of HTTP.
+            auth: As for :meth:`asgi`.
+            bus: As for :meth:`asgi`.
             trace: Record every message in this file, or show it on stderr for ``"1"``, as ``TWOPIPES_TRACE`` does; or record it
                 with a ``Recorder`` of yours, which you close.
             redact: Names of members whose values are blanked in what is recorded or shown, in addition to those of
@@ -377,7 +404,18 @@ class Server(Offer, Generic[LifespanT]):
         """
         if unknown:
             raise no_such_run_option(unknown)
-        run(self, unix=unix, tcp=tcp, trace=trace, redact=redact)
+        run(
+            self,
+            unix=unix,
+            tcp=tcp,
+            http=http,
+            workers=workers,
+            http_options=http_options,
+            auth=auth,
+            bus=bus,
+            trace=trace,
+            redact=redact,
+        )
 
 
 def _find_spans() -> Spans | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from inspect import isasyncgenfunction, isgeneratorfunction
 from typing import Any, Final, Literal
 
@@ -41,14 +41,14 @@ _OF_OTHER_SERVERS: Final = {
     **dict.fromkeys(("run_async", "run_stdio_async"), "write await server.serve()"),
     **dict.fromkeys(
         (*(f"run_{kind}_async" for kind in _HTTP_KINDS), "http_app", "sse_app", "streamable_http_app", "custom_route"),
-        "HTTP is not served; server.run() serves stdio, and server.run(unix=...) or server.run(tcp=...) a socket",
+        "server.run(http=8000) serves HTTP, and server.asgi() is an ASGI application",
     ),
     **dict.fromkeys(("get_tools", "list_tools", "call_tool"), "use a client: async with connect(server) as client"),
 }
 _OF_OTHER_RUNS: Final = {
-    "transport": "run() serves stdio; for a socket write unix= or tcp=. HTTP is not served",
-    "host": 'write tcp=("127.0.0.1", 9000)',
-    "port": 'write tcp=("127.0.0.1", 9000)',
+    "transport": "run() serves stdio; for HTTP write http=8000, and for a socket unix= or tcp=",
+    "host": 'write http="127.0.0.1:8000"',
+    "port": "write http=8000",
     "show_banner": "there is no banner; leave it out",
     "log_level": "leave it out; clients choose the level of ctx.log()",
 }
@@ -71,6 +71,17 @@ def check_server(name: Any, version: Any, eras: Any, tools: Any, *, lifespan: An
     else:
         return
     raise LocalProtocolError(why)
+
+
+def check_binding(http: Any, others: Mapping[str, Any], of_http: Mapping[str, Any]) -> None:
+    """Refuse options of ``run`` and ``serve`` that exclude ``http``, or need it."""
+    given = [name for name, value in (others if http is not None else of_http).items() if value is not None]
+    if given and http is None:
+        raise LocalProtocolError(f"{given[0]}= needs http=, such as http=8000")
+    if given == ["trace"]:
+        raise LocalProtocolError("trace= is not possible with http=; put twopipes tap between the client and the server")
+    if given:
+        raise LocalProtocolError(f"http= and {given[0]}= exclude each other; give one of them")
 
 
 def not_a_uri(given: Any, where: str) -> LocalProtocolError:
@@ -97,7 +108,9 @@ def no_such_member(kind: Literal["Context", "Server"], name: str) -> str:
 def no_such_run_option(given: Collection[str]) -> TypeError:
     """Describe an option that ``run`` does not have."""
     name = next(iter(given))
-    instead = _OF_OTHER_RUNS.get(name, "its options are unix=, tcp=, trace= and redact=")
+    instead = _OF_OTHER_RUNS.get(
+        name, "its options are http=, unix=, tcp=, workers=, http_options=, auth=, bus=, trace= and redact="
+    )
     return TypeError(f"Server.run() got an unexpected keyword argument {name!r}; {instead}")
 
 

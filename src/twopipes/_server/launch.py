@@ -12,8 +12,18 @@ class Launch:
 
     current: ClassVar[Launch | None] = None
 
-    def __init__(self, *, unix: str | None = None, tcp: tuple[str, int] | None = None, trace: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        unix: str | None = None,
+        tcp: tuple[str, int] | None = None,
+        http: str | int | None = None,
+        workers: int | None = None,
+        trace: str | None = None,
+    ) -> None:
         self.unix = unix
         self.tcp = tcp
+        self.http = http
+        self.workers = workers
         self.trace = trace
         self.has_served = False

@@ -1,4 +1,4 @@
-"""``server.run()`` and ``server.serve()``: standard streams or sockets, signals, the death of the parent process, the end.
+"""``server.run()`` and ``server.serve()``: standard streams, sockets or HTTP, signals, the death of the parent process, the end.
 
 On stdio: reserve standard input and output for the protocol, serve, and end when the input ends, after a signal or when the parent
 process dies. Running handlers then get some time to finish.
@@ -11,15 +11,16 @@ import gc
 import os
 import select
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twopipes._channels.base import Channel
 from twopipes._channels.stdio import open_stdio
 from twopipes._channels.stdout_guard import Guard
 from twopipes._process.parent import watch_parent
 from twopipes._server.children import Children
+from twopipes._server.hints import check_binding
 from twopipes._server.launch import Launch
 from twopipes._server.log import logger
 from twopipes._server.loop_watchdog import Watchdog
@@ -27,6 +28,9 @@ from twopipes._server.shutdown import GRACE, Ending, LastResort, ended_by_signal
 from twopipes.errors import LocalProtocolError, TwopipesError
 
 if TYPE_CHECKING:
+    from twopipes._http.auth import Auth, Verifier
+    from twopipes._http.bus import Bus
+    from twopipes._http.options import HttpOptions
     from twopipes._server.app import Server
     from twopipes._server.wire_log import Trace, Tracing
 
@@ -43,6 +47,11 @@ def run(
     *,
     unix: str | os.PathLike[str] | None = None,
     tcp: tuple[str, int] | None = None,
+    http: str | int | None = None,
+    workers: int | None = None,
+    http_options: HttpOptions | None = None,
+    auth: Auth | Verifier | None = None,
+    bus: Bus | None = None,
     trace: Trace | None = None,
     redact: Iterable[str] = (),
 ) -> None:
@@ -53,15 +62,24 @@ def run(
         pass
     else:
         raise LocalProtocolError(
-            "run() starts an event loop, and one is already running; use await server.serve(), which takes unix= and tcp= too"
+            "run() starts an event loop, and one is already running; use await server.serve(), which takes http=, unix=, tcp= too"
         )
     launch = Launch.current
     if launch is not None:
         launch.has_served = True
         trace = launch.trace or trace
-        if launch.unix is not None or launch.tcp is not None:
-            unix, tcp = launch.unix, launch.tcp
-    if unix is not None or tcp is not None:
+        if launch.unix is not None or launch.tcp is not None or launch.http is not None:
+            unix, tcp, http = launch.unix, launch.tcp, launch.http
+        workers = launch.workers or workers
+    of_http = {"workers": workers, "http_options": http_options, "auth": auth, "bus": bus}
+    check_binding(http, {"unix": unix, "tcp": tcp, "trace": trace}, of_http)
+    if http is not None:
+        from twopipes._server.http.run import HttpSetup, run_workers, serve_http  # only if it is requested
+
+        setup = HttpSetup.of(http, http_options, auth, bus)
+        if not run_workers(server, setup, 1 if workers is None else workers):
+            _run_process(lambda last_resort: serve_http(server, setup, last_resort))
+    elif unix is not None or tcp is not None:
         run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
     else:
         _run_stdio(server, trace, redact)
@@ -171,6 +189,11 @@ def run_sockets(
     redact: Iterable[str] = (),
 ) -> None:
     """Listen and serve until the end."""
+    _run_process(lambda last_resort: serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace, redact=redact))
+
+
+def _run_process(serve: Callable[[LastResort], Coroutine[Any, Any, None]]) -> None:
+    """Run a server that owns the process but not its standard input and output."""
     from twopipes._channels.stderr import LogStream, StderrLog, reroute  # on stdio the guard has done this
 
     log = StderrLog(2)
@@ -178,7 +201,7 @@ def run_sockets(
     children = Children()
     last_resort = LastResort(children.end, log.flush, meanwhile=children.guard)
     try:
-        asyncio.run(serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace, redact=redact))
+        asyncio.run(serve(last_resort))
     finally:
         last_resort.call_off_until_exit(GRACE)
         children.end()

@@ -472,7 +472,7 @@ def test_run_inside_a_running_loop():
         Server("s").run()
 
     assert message_of(lambda: asyncio.run(main())) == (
-        "run() starts an event loop, and one is already running; use await server.serve(), which takes unix= and tcp= too"
+        "run() starts an event loop, and one is already running; use await server.serve(), which takes http=, unix=, tcp= too"
     )
 
 
@@ -764,7 +764,7 @@ def test_a_prompt_whose_form_was_answered_wrongly_is_an_error_that_names_the_fie
         ("mount", "register the functions of both on one server, server.add_tool(function)"),
         ("add_middleware", "pass one callable, Server(..., middleware=m), with async def m(ctx, call_next)"),
         ("run_async", "write await server.serve()"),
-        ("http_app", "HTTP is not served; server.run() serves stdio"),
+        ("http_app", "server.run(http=8000) serves HTTP, and server.asgi() is an ASGI application"),
     ],
 )
 def test_a_habit_from_another_library_is_answered_with_what_to_write_here(name, instead):
@@ -782,9 +782,9 @@ def test_a_name_that_is_nowhere_is_an_ordinary_attribute_error():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"transport": "stdio"}, "run() serves stdio; for a socket write unix= or tcp=. HTTP is not served"),
-        ({"host": "0.0.0.0", "port": 80}, 'write tcp=("127.0.0.1", 9000)'),
-        ({"colour": "red"}, "its options are unix=, tcp=, trace= and redact="),
+        ({"transport": "stdio"}, "run() serves stdio; for HTTP write http=8000, and for a socket unix= or tcp="),
+        ({"host": "0.0.0.0", "port": 80}, 'write http="127.0.0.1:8000"'),
+        ({"colour": "red"}, "its options are http=, unix=, tcp=, workers=, http_options=, auth=, bus=, trace= and redact="),
     ],
 )
 def test_an_option_of_another_library_is_refused_with_a_hint(options, said):

@@ -105,6 +105,18 @@ class HttpApp:
             case other:
                 raise RuntimeError(f"twopipes serves the ASGI scopes http and lifespan, not {other!r}")
 
+    async def start(self) -> None:
+        """Enter the lifespan of the server; see :meth:`stop`. Without it, the first event does.
+
+        Raises:
+            Exception: What the lifespan of the author raises.
+        """
+        await self._owner.start()
+
+    async def stop(self) -> None:
+        """Drain with the time of the server's settings, unless that is done, and leave the lifespan."""
+        await self._owner.stop()
+
     async def drain(self, seconds: float) -> None:
         """Refuse new requests, let running calls finish for at most ``seconds``, and end the subscriptions."""
         await self._owner.drain(seconds)

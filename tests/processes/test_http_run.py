@@ -1,0 +1,219 @@
+"""``server.run(http=...)`` as a process: how it starts, how it ends, and several workers on one socket."""
+
+import json
+import os
+import signal
+import socket
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from http_server import RawConnection, request_bytes
+from processes.launching import call, modern
+
+SERVER = """
+    import asyncio, os, sys
+    from twopipes import Context, Server
+    from twopipes.http import HttpOptions
+
+    server = Server("demo", version="1")
+
+    @server.tool
+    def pid() -> int:
+        return os.getpid()
+
+    @server.tool
+    async def wait(ctx: Context) -> str:
+        await ctx.progress(1, 2)
+        while not os.path.exists("go"):
+            await asyncio.sleep(0.01)
+        return "waited"
+
+    @server.tool
+    async def forever(ctx: Context) -> str:
+        await ctx.progress(1, 2)
+        await asyncio.Event().wait()
+
+    @server.tool
+    def crash() -> None:
+        os._exit(7)
+
+    server.run(http=sys.argv[1], workers=int(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def serve(write, listening):
+    """Start the server; return its process and its port."""
+
+    def serve(*, workers=1, text=SERVER, **options):
+        child, address = listening(write(text), "127.0.0.1:0", str(workers), **options)
+        return child, int(address.partition("/mcp")[0].rpartition(":")[2])
+
+    return serve
+
+
+def modern_headers(message):
+    params = message["params"]
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": message["method"]}
+    return headers | ({"Mcp-Name": params["name"]} if "name" in params else {})
+
+
+def ask(port, message):
+    with RawConnection(port) as connection:
+        return connection.request("POST", "/mcp", modern_headers(message), json.dumps(message).encode())
+
+
+@contextmanager
+def open_stream(port, message):
+    """Send a modern request, and read its response event by event."""
+    with RawConnection(port) as connection:
+        body = json.dumps(message).encode()
+        connection.send(request_bytes("POST", "/mcp", modern_headers(message), body, host=f"127.0.0.1:{port}"))
+        assert connection.read_head().headers["content-type"] == "text/event-stream"
+        yield connection
+
+
+def tool(name, id_=1, **arguments):
+    params = {"name": name, "arguments": arguments}
+    request = modern(id_, "tools/call", **params)
+    request["params"]["_meta"]["progressToken"] = "p"
+    return request
+
+
+def pids_of(port, count):
+    """Call a tool on new connections until so many workers have answered."""
+    seen = set()
+    while len(seen) < count:
+        with suppress(ConnectionError):  # a worker has just been killed
+            seen.add(ask(port, tool("pid")).json["result"]["structuredContent"]["result"])
+    return seen
+
+
+def is_refused(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_calls_and_ends_subscriptions(number, serve, tmp_path):
+    child, port = serve()
+    listen = modern(7, "subscriptions/listen", notifications={"toolsListChanged": True})
+    with open_stream(port, tool("wait")) as waiting, open_stream(port, listen) as listening:
+        assert waiting.read_event()["method"] == "notifications/progress"
+        assert listening.read_event()["method"] == "notifications/subscriptions/acknowledged"
+        child.signal(number)
+        while not is_refused(port):
+            pass
+        (tmp_path / "go").touch()
+        assert waiting.read_event()["result"]["structuredContent"] == {"result": "waited"}
+        end = listening.read_event()
+        assert (end["id"], end["result"]["resultType"]) == (7, "complete")
+        assert listening.read_chunk() == waiting.read_chunk() == b""
+    child.ended()
+
+
+def test_a_call_that_does_not_finish_gets_an_error(serve):
+    text = SERVER.replace('version="1")', 'version="1", settings=ServerSettings(drain=0.2))')
+    child, port = serve(
+        text=text.replace("import Context, Server", "import Context, Server\n    from twopipes.settings import ServerSettings")
+    )
+    with open_stream(port, tool("forever")) as stream:
+        stream.read_event()
+        child.signal()
+        assert stream.read_event()["error"]["message"] == "the handler was cancelled"
+    child.ended()
+
+
+def test_a_legacy_session_is_served_and_its_stream_ends_with_the_server(serve):
+    child, port = serve()
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    with RawConnection(port) as connection:
+        opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        response = connection.request("POST", "/mcp", (), json.dumps(opening).encode())
+        session = {"Mcp-Session-Id": response.headers["mcp-session-id"]}
+        response = connection.request("POST", "/mcp", session, json.dumps(call(2, "pid")).encode())
+        assert response.json["result"]["structuredContent"] == {"result": child.process.pid}
+        connection.send(request_bytes("GET", "/mcp", session | {"Accept": "text/event-stream"}, host=f"127.0.0.1:{port}"))
+        assert connection.read_head().status == 200
+        child.signal()
+        while connection.read_chunk():
+            pass
+    child.ended()
+
+
+def test_a_public_address_is_refused_without_auth(run, write):
+    ended = run(write(SERVER), "0.0.0.0:0", "1")
+    assert ended.returncode == 1
+    assert b"refused to serve on 0.0.0.0:0 without auth=" in ended.stderr
+
+
+def test_a_port_in_use_is_named(run, serve, write):
+    child, port = serve()
+    ended = run(write(SERVER, "other.py"), str(port), "1")
+    assert ended.returncode == 1
+    assert f"ListenFailed: cannot listen on 127.0.0.1:{port}: Address already in use".encode() in ended.stderr
+    child.signal()
+    child.ended()
+
+
+def test_workers_share_a_port_and_one_that_crashes_is_replaced(serve):
+    child, port = serve(workers=2)
+    first = pids_of(port, 2)
+    assert child.process.pid not in first
+    victim = first.pop()
+    os.kill(victim, signal.SIGKILL)
+    child.err.until("a worker ended with SIGKILL; another one is started")
+    with RawConnection(port) as connection, suppress(ConnectionError):
+        message = tool("crash")
+        connection.request("POST", "/mcp", modern_headers(message), json.dumps(message).encode())
+    child.err.until("a worker ended with status 7; another one is started")
+    assert victim not in pids_of(port, 2)
+    child.signal()
+    child.ended()
+
+
+def test_workers_finish_calls_when_the_main_process_is_asked_to_end(serve, tmp_path):
+    child, port = serve(workers=2)
+    pids_of(port, 2)
+    with open_stream(port, tool("wait")) as one, open_stream(port, tool("wait")) as two:
+        one.read_event()
+        two.read_event()
+        child.signal()
+        (tmp_path / "go").touch()
+        for stream in (one, two):
+            assert stream.read_event()["result"]["structuredContent"] == {"result": "waited"}
+    child.ended()
+
+
+def test_workers_end_when_the_main_process_is_killed(serve):
+    child, port = serve(workers=2)
+    pids_of(port, 2)
+    child.signal(signal.SIGKILL)
+    child.out.rest()  # ends when no process holds the pipe any more
+    assert child.wait() == -signal.SIGKILL
+    assert is_refused(port)
+
+
+def test_a_program_that_cannot_start_is_not_restarted_forever(run, write):
+    text = SERVER.replace(
+        "server.run(", "import os\n    assert 'TWOPIPES_HTTP_WORKER' not in os.environ, 'broken'\n    server.run("
+    )
+    ended = run(write(text), "127.0.0.1:0", "2")
+    assert ended.returncode == 1
+    assert b"AssertionError: broken" in ended.stderr
+    assert b"a worker ended with status 1 and is not replaced; the server ends" in ended.stderr
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "True"])
+def test_the_number_of_workers_is_at_least_one(count, run, write):
+    ended = run(write(SERVER.replace("int(sys.argv[2])", count)), "0", "1")
+    assert b"workers= must be an integer of at least 1, got " + count.encode() in ended.stderr
+
+
+def test_worker_numbers_need_http(run, write):
+    ended = run(write(SERVER.replace("http=sys.argv[1], ", "")), "0", "2")
+    assert b"workers= needs http=, such as http=8000" in ended.stderr
