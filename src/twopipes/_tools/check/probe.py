@@ -60,7 +60,8 @@ class Probe(Struct, frozen=True, kw_only=True):
     silence_fails: bool = False
     judged: bool = True  # whether the messages of its conversation are judged passively; False if the probe itself breaks rules
     # Without these, the probe is skipped: a capability of the server (tools, resources.subscribe), process (whose exit can be
-    # observed), socket, call (a tool that may be called), tool:NAME (that tool), question (a callable tool that asks its client).
+    # observed), socket, stream (anything but HTTP), http, call (a tool that may be called), tool:NAME (that tool), question (a
+    # callable tool that asks its client).
     needs: tuple[str, ...] = ()
     client_capabilities: Mapping[str, Any] | None = None  # those that the conversation declares
 

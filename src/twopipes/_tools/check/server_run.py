@@ -27,6 +27,8 @@ _AT_ONCE = 6
 # does not respond must not cost minutes.
 _MAX_UNANSWERED = 8
 _MAX_UNANSWERED_IN_ALL = 40
+# What a probe may need besides a capability of the server.
+_NEEDS = {"process", "socket", "stream", "http", "call", "tool", "question"}
 _LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "resources": ("resources/list", "resources", "resources"),
@@ -259,13 +261,17 @@ class _Run:
             kind, _, name = need.partition(":")
             if kind == "process" and not self.target.is_process:
                 return "it needs a process that the check starts, to see how it exits"
-            if kind == "socket" and self.target.is_process:
+            if kind == "socket" and (self.target.is_process or self.target.is_http):
                 return "it applies to sockets only"
+            if kind == "stream" and self.target.is_http:
+                return "it applies to streams of lines only, not to HTTP"
+            if kind == "http" and not self.target.is_http:
+                return "it applies to HTTP only"
             if kind == "call" and not callable_tools:
                 return no_call()
             if kind == "tool" and name not in callable_tools:
                 return no_such_tool(name)
-            if kind not in {"process", "socket", "call", "tool", "question"} and not features.has(need):
+            if kind not in _NEEDS and not features.has(need):
                 return f"the server does not declare {need}"
         return ""
 

@@ -20,6 +20,7 @@ class ServerTarget(ABC):
     """A server under test."""
 
     is_process = False  # whether each conversation has its own process, whose exit can be observed
+    is_http = False  # whether messages are exchanged over HTTP, not as the lines of a stream
 
     def __init__(self, description: str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None) -> None:
         self.description = description
@@ -118,7 +119,11 @@ class ChannelTarget(ServerTarget):
 def target_for(
     target: ServerCommand | str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None
 ) -> ServerTarget:
-    """Return the target of a command, ``unix:/path`` or ``tcp://host:port``."""
+    """Return the target of a command, ``unix:/path``, ``tcp://host:port`` or an HTTP URL."""
     if isinstance(target, ServerCommand):
         return CommandTarget(target, timeouts=timeouts, observer=observer)
+    if target.startswith(("http://", "https://")):
+        from twopipes._tools.check.http.target import HttpTarget  # noqa: PLC0415 - a cycle: it is a ServerTarget
+
+        return HttpTarget(target, timeouts=timeouts, observer=observer)
     return AddressTarget(target, timeouts=timeouts, observer=observer)
