@@ -126,6 +126,7 @@ RULES = {
     ),
     "HT-20": _modern_server(
         must="A closed response stream cancels its request",
+        untestable="What a server does after the client has closed the stream is not visible to that client",
         fix="Watch the connection while a request is served; when the client closes it, cancel the request and its handler.",
     ),
     "HT-21": _modern_client(

@@ -27,7 +27,7 @@ async def initialize_is_rejected_without_a_handshake(case: Case) -> None:
         case.expect("DE-09", later.is_result, why, about=later)
 
 
-@probe("DE-12", "DE-16", revisions=LEGACY[-1:], fresh_conversation=True, client_capabilities=ALL_CAPABILITIES)
+@probe("DE-12", "DE-16", needs="stream", revisions=LEGACY[-1:], fresh_conversation=True, client_capabilities=ALL_CAPABILITIES)
 async def eras_alternate_in_a_session(case: Case) -> None:
     """Alternates requests of both eras in a session, and calls tools by modern requests."""
     # A legacy-only server does not know the meaning of a modern _meta.

@@ -8,11 +8,20 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes._channels.base import Channel
-from twopipes._http.headers import METHOD, InvalidAnnotation, ParamHeader, encode_value, param_headers, request_headers
+from twopipes._http.headers import (
+    METHOD,
+    PROTOCOL_VERSION,
+    SESSION_ID,
+    InvalidAnnotation,
+    ParamHeader,
+    encode_value,
+    param_headers,
+    request_headers,
+)
 from twopipes._protocol.revisions import META_VERSION, MODERN
 from twopipes._tools.check.conversation import LiveConversation
 from twopipes._tools.check.http.wire import JSON, STREAM, HttpAddress, HttpExchange
-from twopipes._tools.check.messages import ProbeTimeouts, Response, decoded, id_key, members, parts_of
+from twopipes._tools.check.messages import ProbeTimeouts, ReceivedLine, Response, decoded, id_key, members, parts_of
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed
 
@@ -20,6 +29,7 @@ from twopipes.errors import ChannelBroken, ChannelClosed
 _QUEUED = 1000
 # How often a stream is resumed.
 _RESUMED = 20
+_ERROR = 400
 # The first revision with the header MCP-Protocol-Version.
 _WITH_VERSION = "2025-06-18"
 
@@ -30,19 +40,28 @@ class HttpChannel(Channel):
     Attributes:
         session_id: The id of the legacy session; empty without one.
         version: The version that was negotiated, or that the last modern request named.
-        failures: By key of the id, why a request got no message at all.
+        failures: By key of the id, the exchange of a request that got no message at all.
     """
 
-    def __init__(self, address: HttpAddress, *, timeouts: ProbeTimeouts, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        address: HttpAddress,
+        *,
+        timeouts: ProbeTimeouts,
+        headers: Mapping[str, str] | None = None,
+        known_tools: dict[str, tuple[ParamHeader, ...]] | None = None,
+    ) -> None:
         self.address = address
         self.timeouts = timeouts
         self.session_id = ""
         self.version = ""
-        self.failures: dict[Any, str] = {}
+        self.failures: dict[Any, HttpExchange] = {}
+        self.get_stream: HttpExchange | None = None  # that of GET, if the server has one
         self.on_failure: Callable[[], object] = lambda: None
         self._given = dict(headers or {})
         self._rest = b""
-        self._param_headers: dict[str, tuple[ParamHeader, ...]] = {}  # of the tools that were listed
+        # The headers of the tools that were listed, also in other conversations.
+        self._param_headers = {} if known_tools is None else known_tools
         self._incoming: asyncio.Queue[bytes] = asyncio.Queue(_QUEUED)
         self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._open: dict[Any, HttpExchange] = {}  # by key of the id, the requests without a response
@@ -82,10 +101,15 @@ class HttpChannel(Channel):
     @property
     def context(self) -> dict[str, str]:
         """The headers of every request after the first one."""
-        found = {"Mcp-Session-Id": self.session_id} if self.session_id else {}
+        found = {SESSION_ID: self.session_id} if self.session_id else {}
         if self.version >= _WITH_VERSION:
-            found["MCP-Protocol-Version"] = self.version
+            found[PROTOCOL_VERSION] = self.version
         return found
+
+    @property
+    def get_headers(self) -> dict[str, str]:
+        """The headers of a GET, or of a DELETE."""
+        return {**self._given, "Accept": STREAM, **self.context}
 
     # For probes of HTTP
 
@@ -106,7 +130,7 @@ class HttpChannel(Channel):
         It is not part of the conversation that is judged. A response that does not end in time is cut off.
         """
         body = bytes(message) if isinstance(message, bytes) else encode_line(message)[:-1] if message is not None else b""
-        correct = self.headers_for(message) if method == "POST" else {**self._given, "Accept": STREAM, **self.context}
+        correct = self.headers_for(message) if method == "POST" else self.get_headers
         exchange = self.exchange(method, {**correct, **_folded(correct, headers or {})}, body)
         limit = self.timeouts.response if within is None else within
         try:
@@ -224,20 +248,17 @@ class HttpChannel(Channel):
                 if self.is_modern or not (last := exchange.last_event_id) or not self._unanswered(requests, exchange):
                     break
                 exchange = await self._resume(exchange, last)
-        except ChannelBroken as error:
-            self._fail(requests, str(error))
+        except ChannelBroken:
+            pass  # it has no status
         finally:
             exchange.close()
-        self._fail(requests, f"the server responded with {exchange.summary}")
+        for key in requests:
+            if self._open.pop(key, None) is not None:
+                self.failures[key] = exchange
+        self.on_failure()
 
     def _unanswered(self, requests: list[Any], exchange: HttpExchange) -> bool:
         return any(self._open.get(key) is not None for key in requests) and not exchange.response
-
-    def _fail(self, requests: list[Any], why: str) -> None:
-        for key in requests:
-            if self._open.pop(key, None) is not None:
-                self.failures[key] = why
-        self.on_failure()
 
     async def _deliver(self, exchange: HttpExchange) -> None:
         """Deliver the messages of a response, a stream as it arrives."""
@@ -273,7 +294,7 @@ class HttpChannel(Channel):
     async def _resume(self, exchange: HttpExchange, last: str) -> HttpExchange:
         exchange.close()
         await asyncio.sleep((exchange.retry or 0) / 1000)
-        again = self.exchange("GET", {**self._given, "Accept": STREAM, **self.context, "Last-Event-ID": last})
+        again = self.exchange("GET", {**self.get_headers, "Last-Event-ID": last})
         await again.send(within=self.timeouts.start)
         await again.read_head()
         again.retry = exchange.retry
@@ -282,7 +303,7 @@ class HttpChannel(Channel):
 
     async def _listen(self) -> None:
         """Open the stream of GET, if the server has one."""
-        exchange = self.exchange("GET", {**self._given, "Accept": STREAM, **self.context})
+        exchange = self.exchange("GET", self.get_headers)
         ready = asyncio.Event()
 
         async def follow() -> None:
@@ -290,8 +311,9 @@ class HttpChannel(Channel):
                 with suppress(ChannelBroken):
                     await exchange.send(within=self.timeouts.start)
                     await exchange.read_head()
-                    ready.set()
                     if exchange.is_stream:
+                        self.get_stream = exchange
+                        ready.set()
                         await self._deliver(exchange)
             finally:
                 ready.set()
@@ -305,7 +327,7 @@ class HttpChannel(Channel):
     async def _end_session(self) -> None:
         if not self.session_id:
             return
-        exchange = self.exchange("DELETE", {**self._given, **self.context})
+        exchange = self.exchange("DELETE", self.get_headers)
         self.session_id = ""
         with suppress(ChannelBroken, TimeoutError):
             async with asyncio.timeout(self.timeouts.step):
@@ -330,8 +352,16 @@ class HttpConversation(LiveConversation):
         channel.on_failure = self.wake
 
     async def awaited(self, request_id: Any, within: float | None = None) -> Response | None:
-        """Wait as the base class does, or until the exchange of the request has failed."""
+        """Wait as the base class does, or until the exchange of the request has failed.
+
+        A status of an error without a message is the response of the server, too: an error without a code.
+        """
         key = id_key(request_id)
         limit = self.timeouts.response if within is None else within
         await self.until(lambda: self.response(request_id) or self.http.failures.get(key), limit)
-        return self.response(request_id)
+        failed = self.http.failures.get(key)
+        if failed is None or failed.status < _ERROR:
+            return self.response(request_id)
+        nothing = ReceivedLine(number=-1, at=self.age, raw=b"", message=None)
+        error = {"code": None, "message": f"only the HTTP status {failed.status}"}
+        return Response(message={"id": request_id, "error": error}, sent=failed.sent, received_line=nothing)

@@ -128,17 +128,18 @@ async def listening(handle: Handle, *, path: str = "/mcp") -> AsyncIterator[str]
     tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
         with suppress(*_SOME_ERRORS):
             try:
                 await _serve(reader, writer, handle, loop)
             finally:
                 writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=_MAX_HEAD)
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = loop.create_task(serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=_MAX_HEAD)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from twopipes._http.headers import ParamHeader
 from twopipes._tools.check.conversation import LiveConversation, Observer
 from twopipes._tools.check.http.channel import HttpChannel, HttpConversation
 from twopipes._tools.check.http.wire import HttpExchange, parse_url
@@ -33,6 +34,7 @@ class HttpTarget(ServerTarget):
         self.address = parse_url(url)
         self.headers = dict(headers or {})
         self._is_reached = False
+        self._known_tools: dict[str, tuple[ParamHeader, ...]] = {}
 
     async def _open(self, number: int) -> LiveConversation:
         if not self._is_reached:
@@ -41,5 +43,5 @@ class HttpTarget(ServerTarget):
             await exchange.send(within=self.timeouts.start)
             exchange.close()
             self._is_reached = True
-        channel = HttpChannel(self.address, timeouts=self.timeouts, headers=self.headers)
+        channel = HttpChannel(self.address, timeouts=self.timeouts, headers=self.headers, known_tools=self._known_tools)
         return HttpConversation(channel, timeouts=self.timeouts, number=number, observer=self.observer)
