@@ -44,6 +44,17 @@ def with_mirrored_arguments(server):
     return server
 
 
+async def first_of(*events):
+    """Wait for one of several events."""
+    waiting = [asyncio.create_task(each.wait()) for each in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
 def is_message(part):
     """Whether JSON is a notification or a response."""
     return isinstance(part, dict) and (isinstance(part.get("method"), str) or ("id" in part and "method" not in part))
@@ -339,12 +350,8 @@ class Reference:
         stream.pending = (reply, headers)
         session.posts.append(stream)
         session.channel.write(line)
-        ended = asyncio.create_task(stream.ended.wait())
-        gone = asyncio.create_task(reply.is_gone.wait())
-        await asyncio.wait([ended, gone], return_when=asyncio.FIRST_COMPLETED)
-        await self.post_is_gone(session, stream, gone=gone.done() and not ended.done())
-        for task in (ended, gone):
-            task.cancel()
+        await first_of(stream.ended, reply.is_gone)
+        await self.post_is_gone(session, stream, gone=not stream.ended.is_set())
         if not self.ends_streams():
             await reply.is_gone.wait()
 
@@ -398,11 +405,7 @@ class Reference:
             for position, (event_id, _data) in enumerate(stream.events):
                 if event_id == last:
                     stream.attach(reply, after=position)
-                    if not stream.ended.is_set():
-                        await asyncio.wait(
-                            [asyncio.create_task(stream.ended.wait()), asyncio.create_task(reply.is_gone.wait())],
-                            return_when=asyncio.FIRST_COMPLETED,
-                        )
+                    await first_of(stream.ended, reply.is_gone)
                     return
         reply.empty(404)
 
@@ -421,8 +424,8 @@ class Reference:
 class ReferenceTarget(HttpTarget):
     """The front end as a server under test. Each conversation has its own, and all have the same twin."""
 
-    def __init__(self, front=Reference, **options):
-        super().__init__("http://127.0.0.1/mcp", timeouts=scaled(IMPATIENT), **options)
+    def __init__(self, front=Reference, *, waits=IMPATIENT):
+        super().__init__("http://127.0.0.1/mcp", timeouts=scaled(waits))
         self._front = front
         self._twin = with_mirrored_arguments(new_server())
 
