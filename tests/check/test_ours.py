@@ -1,4 +1,4 @@
-"""Our own server and client: they keep every rule that can be tried, in every revision, over stdio, a Unix socket and TCP."""
+"""Our own server and client: they keep every rule that can be tried, in every revision, over stdio, a Unix socket, TCP and HTTP."""
 
 import os
 import sys
@@ -9,12 +9,15 @@ import pytest
 
 from check.full_tour import tour
 from check.healthy import EXAMPLE, new_server
+from check.http_reference import with_mirrored_arguments
 from check.runs import BRISK, of_client, of_server, patiently, run
 from check.time_scale import scaled
+from http_server import serve_asgi
 from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
+from twopipes._tools.check.http.target import HttpTarget
 from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.scenario import all_scenarios
 from twopipes._tools.check.server_source import AddressTarget, CommandTarget
@@ -77,6 +80,15 @@ def test_our_server_over_tcp(revisions):
             await listener.close()
 
     outcome = run(scene())
+    assert outcome.revisions == list(revisions)
+    assert breaches(outcome) == []
+
+
+@over_sockets
+def test_our_server_over_http(revisions):
+    with serve_asgi(with_mirrored_arguments(new_server()).asgi()) as port:
+        target = HttpTarget(f"http://127.0.0.1:{port}/mcp", timeouts=WAITS)
+        outcome = run(of_server(target, revisions=revisions))
     assert outcome.revisions == list(revisions)
     assert breaches(outcome) == []
 

@@ -81,7 +81,7 @@ async def sockets_use_the_same_framing(case: Case) -> None:
         case.expect(rule, answered, "two requests that were joined and split on a socket did not both get a response")
 
 
-@probe("FR-13")
+@probe("FR-13", needs="stream")
 async def cut_and_joined_messages_are_read(case: Case) -> None:
     """Sends a request in small pieces, a long one, and many in one piece."""
     conversation = case.conversation
@@ -99,7 +99,7 @@ async def cut_and_joined_messages_are_read(case: Case) -> None:
     case.expect("FR-13", answered, f"{_MANY} requests in one write did not all get a response, each on its own line")
 
 
-@probe("FR-13", revisions="newest", fresh_conversation=True)
+@probe("FR-13", needs="stream", revisions="newest", fresh_conversation=True)
 async def very_long_lines_are_answered(case: Case) -> None:
     """Sends a request of 64 MiB, which may be rejected, and a small one after it."""
     conversation = case.conversation
@@ -119,7 +119,7 @@ async def very_long_lines_are_answered(case: Case) -> None:
     case.expect("FR-13", answered, f"a request of {size} got neither a response nor an error, and the next one got a response")
 
 
-@probe("FR-13")
+@probe("FR-13", needs="stream")
 async def unread_responses_are_not_lost(case: Case) -> None:
     """Sends requests without reading, until the responses are far more than a pipe holds, and then reads."""
     conversation = case.conversation
@@ -134,7 +134,7 @@ async def unread_responses_are_not_lost(case: Case) -> None:
     case.expect("FR-13", await _answered(case, ids), why)
 
 
-@probe("FR-15")
+@probe("FR-15", needs="stream")
 async def carriage_returns_and_blank_lines_are_tolerated(case: Case) -> None:
     """Sends requests that end with CRLF, and blank lines between them."""
     conversation, before = case.conversation, case.conversation.position
