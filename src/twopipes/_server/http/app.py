@@ -39,13 +39,17 @@ _NOT_STARTED: Final = Refusal(500, "the server could not start; its log has the 
 _SERVED: Final = ("POST", "GET", "DELETE")
 
 
+class _Meta(Struct, rename={"version": META_VERSION}):
+    version: Any = None
+
+
 class _Mirrored(Struct, rename={"meta": "_meta"}):
     """The members of the params that headers repeat."""
 
     name: Any = None
     uri: Any = None
     arguments: Raw = Raw(b"null")
-    meta: dict[str, Any] | None = None
+    meta: _Meta | None = None
 
 
 _decode_mirrored = Decoder(_Mirrored).decode
@@ -257,7 +261,7 @@ class HttpApp:
         """Return the revision in the body, and what is wrong with the headers that repeat the body."""
         try:
             mirrored = _Mirrored() if request.params is UNSET else _decode_mirrored(request.params)
-            version = (mirrored.meta or {}).get(META_VERSION)
+            version = None if mirrored.meta is None else mirrored.meta.version
             if not isinstance(version, str):
                 return None, None
             params: dict[str, Any] = {"name": mirrored.name, "uri": mirrored.uri}

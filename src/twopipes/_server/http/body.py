@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from twopipes._codes import PARSE_ERROR
 from twopipes._http.options import HttpOptions
 from twopipes._http.refusal import Refusal
-from twopipes._server.http.asgi import Receive
+from twopipes._server.http.asgi import Receive, within
 
 _WRONG_TYPE: Final = Refusal(415, "the body must be JSON; send Content-Type: application/json")
 # Unpacking would let a small body fill the memory.
@@ -26,8 +26,7 @@ async def read_body(receive: Receive, headers: Mapping[str, str], options: HttpO
     if refusal is not None:
         return refusal
     try:
-        async with asyncio.timeout(options.read_timeout):
-            body = await _receive_all(receive, options.max_body)
+        body = await within(options.read_timeout, _receive_all(receive, options.max_body))
     except TimeoutError:
         return _TOO_SLOW
     if isinstance(body, bytes) and not body.isascii() and not _is_utf8(body):
@@ -45,7 +44,7 @@ def _check_types(headers: Mapping[str, str]) -> Refusal | None:
     if headers.get("content-encoding", "identity") != "identity":
         return _COMPRESSED
     accepted = headers.get("accept")
-    if accepted is not None and "*/*" not in accepted and not _accepts_both(accepted.lower()):
+    if accepted is not None and "*/*" not in accepted and not _accepts_both(accepted):
         return _NOT_ACCEPTED
     return None
 
@@ -53,9 +52,10 @@ def _check_types(headers: Mapping[str, str]) -> Refusal | None:
 _UTF8: Final = frozenset(("charset=utf-8", 'charset="utf-8', "charset=utf8"))
 
 
+@lru_cache(maxsize=64)  # a client sends the same value with every request
 def _accepts_both(accepted: str) -> bool:
     """Whether JSON and streams are both accepted (HT-07). The response may need either."""
-    kinds = {part.partition(";")[0].strip() for part in accepted.split(",")}
+    kinds = {part.partition(";")[0].strip() for part in accepted.lower().split(",")}
     return bool(kinds & {"application/json", "application/*"}) and bool(kinds & {"text/event-stream", "text/*"})
 
 
