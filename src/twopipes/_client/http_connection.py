@@ -32,7 +32,7 @@ from twopipes._session.eras import ClientPhase
 from twopipes._session.events import ClientOpened, OpeningEnded, RequestEnded
 from twopipes._session.ledger import SentRequest
 from twopipes._wire import LineRejected
-from twopipes.errors import ConnectionLost, HttpError, OpeningFailed, RemoteProtocolError, TwopipesError
+from twopipes.errors import ConnectionLost, HttpError, LocalProtocolError, OpeningFailed, RemoteProtocolError, TwopipesError
 
 _POST: Final = {"Content-Type": JSON, "Accept": f"{JSON}, {EVENT_STREAM}"}
 _GET: Final = {"Accept": EVENT_STREAM}
@@ -267,13 +267,17 @@ class HttpClientConnection(ClientConnection):
         if self._opening.done():
             self._process(self.session.lose(asked, error, now=self.loop.time()))
             return
-        is_probe = self.session.phase is ClientPhase.PROBING
-        may_be_legacy = error.status in _MAY_BE_LEGACY if isinstance(error, HttpError) else not isinstance(error, OpeningFailed)
-        if is_probe and may_be_legacy and self.session.profile.eras == "both":
+        if self.session.phase is ClientPhase.PROBING and self._may_be_legacy(error):
             # HT-46. Any error but a lost connection makes the session fall back; a lost one would mean that a child died.
             self._process(self.session.lose(asked, RemoteProtocolError(str(error)), now=self.loop.time()))
         elif self._is_open(asked):
             self._end_opening(error)
+
+    def _may_be_legacy(self, error: TwopipesError) -> bool:
+        """Whether a server that did not answer the probe may still take the handshake."""
+        if not isinstance(error, HttpError):
+            return not isinstance(error, OpeningFailed | LocalProtocolError)
+        return error.status in _MAY_BE_LEGACY and (self.session.profile.eras == "both" or error.reason != "not found")
 
     def _end_opening(self, error: TwopipesError) -> None:
         """Fail the opening: the handshake cannot succeed either."""

@@ -155,7 +155,7 @@ class HttpExchange:
             inner = await self._request(verb, headers, body, token)
             async with inner:
                 if inner.status in _KEEPS_METHOD and "Location" in inner.headers:
-                    self._follow(inner.headers["Location"])
+                    self._follow(inner.headers["Location"], inner.status)
                     continue
                 response = HttpResponse(inner, self.url, has_auth=token is not None or "authorization" in self._lower_names())
                 if 300 <= inner.status < 400:
@@ -181,11 +181,11 @@ class HttpExchange:
         except _UNFINISHED as error:
             raise Disconnected(_text(error)) from error
 
-    def _follow(self, location: str) -> None:
+    def _follow(self, location: str, status: int) -> None:
         """Use the URL of a redirect from now on, if it has the same origin."""
         target = urljoin(self._url, location)
         if _origin(target) != _origin(self._url):
-            raise HttpError(self.url, "redirect", detail=shown(target))
+            raise HttpError(self.url, "redirect", status=status, detail=shown(target))
         self._url, self.url = target, shown(target)
 
     def _unreachable(self, error: Exception) -> HttpError:
