@@ -18,10 +18,11 @@ PATIENCE = 30.0
 
 
 @contextmanager
-def serve_asgi(app: Any, *, read_timeout: float = PATIENCE, http: Any = None) -> Iterator[int]:
+def serve_asgi(app: Any, *, read_timeout: float = PATIENCE, write_timeout: float = PATIENCE) -> Iterator[int]:
     """Serve an application on loopback and return its port. At the end the server has stopped, and every task of it has ended."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    config = uvicorn.Config(app, http=http or bounded_protocol(read_timeout), log_level="critical", lifespan="auto", ws="none")
+    protocol = bounded_protocol(read_timeout=read_timeout, write_timeout=write_timeout)
+    config = uvicorn.Config(app, http=protocol, log_level="critical", lifespan="auto", ws="none")
     config.timeout_graceful_shutdown = 5
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

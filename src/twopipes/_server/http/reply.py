@@ -22,6 +22,8 @@ from twopipes._session.ledger import Route
 # Bytes that wait to be written. Above the first, handlers wait; above the second, the client is too slow and loses its stream.
 _HIGH_WATER: Final = 64 * 1024
 _MAX_BUFFERED: Final = 1024 * 1024
+# Bytes that are given to the ASGI server at once.
+_SLICE: Final = 256 * 1024
 # Seconds. Most handlers are done before this, and cost no task that watches for the end of the connection.
 _WATCH_AFTER: Final = 0.02
 _STREAM_HEADERS: Final[tuple[Header, ...]] = (
@@ -176,8 +178,7 @@ class Reply(Route):
         else:
             length = (b"content-length", b"%d" % len(body))
             await self._write({"type": "http.response.start", "status": self._status, "headers": [JSON, length, *self._headers]})
-            # In two parts: ASGI servers wait before a write until the client has read most of the one before it.
-            await self._write({"type": "http.response.body", "body": body, "more_body": True})
+            await self._write_body(body)
             await self._write({"type": "http.response.body", "body": b""})
         self._complete()
 
@@ -192,13 +193,26 @@ class Reply(Route):
                 data = b"".join(self._pending)
                 self._pending.clear()
                 is_whole = self._is_ended and len(data) <= _HIGH_WATER  # otherwise the last part waits for the client to read
-                await self._write({"type": "http.response.body", "body": data, "more_body": not is_whole})
+                if is_whole:
+                    await self._write({"type": "http.response.body", "body": data, "more_body": False})
+                else:
+                    await self._write_body(data)
                 self._buffered = sum(map(len, self._pending))
                 self._let_handlers_go()
                 if is_whole:
                     self._complete()
             elif not await self._wait(self._options.keep_alive):
                 self._pending.append(COMMENT)
+
+    async def _write_body(self, data: bytes) -> None:
+        """Write a part of the body in slices: ASGI servers wait before each until the client has read most of the one before it.
+
+        So ``write_timeout`` is the time for a slice, and a slow client that reads may take longer for all of them.
+        """
+        for start in range(0, len(data), _SLICE):
+            if self._is_closed:
+                return
+            await self._write({"type": "http.response.body", "body": data[start : start + _SLICE], "more_body": True})
 
     async def _write(self, message: dict[str, object]) -> None:
         async with asyncio.timeout(self._options.write_timeout):

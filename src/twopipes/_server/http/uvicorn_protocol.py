@@ -1,6 +1,6 @@
-"""Bounds that uvicorn lacks: the time that the headers of a request may take, and with httptools their size.
+"""Bounds that uvicorn lacks: the time that the headers of a request take, with httptools their size, and the time without reading.
 
-Without them a client can hold a connection forever by sending one byte of a header now and then.
+Without them a client can hold a connection forever by sending one byte of a header now and then, or by not reading a response.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ class _Bounded(_Base):
     """Closes a connection on which a request has begun but does not arrive."""
 
     read_timeout: float
+    write_timeout: float
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._deadline: asyncio.TimerHandle | None = None
+        self._write_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -34,6 +36,7 @@ class _Bounded(_Base):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
+        self._stop_write_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -43,6 +46,30 @@ class _Bounded(_Base):
         elif self._deadline is None:
             # Half of the next request; or the rest of a body whose request was refused.
             self._start_deadline()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_write_deadline()
+
+    def resume_writing(self) -> None:
+        self._stop_write_deadline()
+        super().resume_writing()
+
+    def _start_write_deadline(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._write_deadline = self.loop.call_later(self.write_timeout, self._check_writing, unsent)
+
+    def _check_writing(self, unsent: int) -> None:
+        """Give up a client that has read nothing since the last look. The application cannot: it can only close, which waits."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._start_write_deadline()
+        else:
+            self.transport.abort()
+
+    def _stop_write_deadline(self) -> None:
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
 
     def _is_answering(self) -> bool:
         """Return whether the application has a request and has not completed the response."""
@@ -63,10 +90,10 @@ class _Bounded(_Base):
             self.transport.abort()  # close() would wait until the client has read everything
 
 
-def bounded_protocol(read_timeout: float) -> type[asyncio.Protocol]:
+def bounded_protocol(*, read_timeout: float, write_timeout: float) -> type[asyncio.Protocol]:
     """Return the protocol class for uvicorn: with httptools if it is installed, and with h11 otherwise."""
     base = _httptools_protocol() if importlib.util.find_spec("httptools") is not None else _h11_protocol()
-    return type(base.__name__, (base,), {"read_timeout": read_timeout})
+    return type(base.__name__, (base,), {"read_timeout": read_timeout, "write_timeout": write_timeout})
 
 
 def _h11_protocol() -> type[asyncio.Protocol]:

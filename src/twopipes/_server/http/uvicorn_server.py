@@ -60,7 +60,7 @@ def make_uvicorn(app: Application, options: HttpOptions, drain: Callable[[], Awa
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http=bounded_protocol(options.read_timeout),
+        http=bounded_protocol(read_timeout=options.read_timeout, write_timeout=options.write_timeout),
         ws="none",
         lifespan="off",
         log_config=None,

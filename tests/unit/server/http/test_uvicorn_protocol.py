@@ -1,10 +1,12 @@
 """The bounds that are added to uvicorn, with both of its parsers."""
 
 import asyncio
+import threading
+import time
 
 import pytest
 
-from http_server import RawConnection, serve_asgi
+from http_server import PATIENCE, RawConnection, serve_asgi
 from twopipes._server.http import uvicorn_protocol
 from twopipes._server.http.uvicorn_protocol import bounded_protocol
 
@@ -31,24 +33,27 @@ def parser(request, monkeypatch):
 
 @pytest.fixture
 def port(parser):
-    with serve_asgi(app, http=bounded_protocol(SOON)) as port:
+    with serve_asgi(app, read_timeout=SOON) as port:
         yield port
 
 
 @pytest.fixture
 def later_port(parser):
-    with serve_asgi(app, http=bounded_protocol(LATER)) as port:
+    with serve_asgi(app, read_timeout=LATER) as port:
         yield port
 
 
 @pytest.fixture
 def patient_port(parser):
-    with serve_asgi(app, http=bounded_protocol(60.0)) as port:
+    with serve_asgi(app) as port:
         yield port
 
 
 def test_the_parser_is_the_one_that_is_installed(parser):
-    assert bounded_protocol(1.0).__name__ == {"h11": "BoundedH11", "httptools": "BoundedHttpTools"}[parser]
+    assert (
+        bounded_protocol(read_timeout=1.0, write_timeout=1.0).__name__
+        == {"h11": "BoundedH11", "httptools": "BoundedHttpTools"}[parser]
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,10 +89,10 @@ def test_requests_that_arrive_in_parts_are_served(patient_port):
 
 def test_a_request_that_takes_longer_than_its_headers_may_is_served(parser):
     async def slow(scope, receive, send):
-        await asyncio.sleep(2 * LATER)
+        await asyncio.sleep(1.2 * LATER)
         await app(scope, receive, send)
 
-    with serve_asgi(slow, http=bounded_protocol(LATER)) as port, RawConnection(port) as connection:
+    with serve_asgi(slow, read_timeout=LATER) as port, RawConnection(port) as connection:
         assert connection.request("GET", "/").body == b"ok"
         assert connection.request("GET", "/").body == b"ok"
 
@@ -118,3 +123,36 @@ def test_headers_of_the_usual_size_are_served(patient_port):
         assert connection.request("GET", "/", {"X-Token": "a" * 30_000}).body == b"ok"
         assert connection.request("GET", "/", {"X-Token": "a" * 30_000}).body == b"ok"
         assert connection.request("GET", "/", {"X-Token": "a" * 30_000}).body == b"ok"
+
+
+async def large(scope, receive, send):
+    """Send much at once."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"x" * 20_000_000, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def test_a_client_that_does_not_read_loses_its_connection(parser):
+    is_gone = threading.Event()
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 20_000_000, "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        is_gone.set()
+
+    with serve_asgi(app, write_timeout=SOON) as port, RawConnection(port) as connection:
+        connection.send(GET + b"\r\n")
+        assert is_gone.wait(PATIENCE)
+
+
+def test_a_client_that_reads_slowly_keeps_its_connection(parser):
+    with serve_asgi(large, write_timeout=LATER) as port, RawConnection(port) as connection:
+        connection.send(GET + b"\r\n")
+        connection.read_head()
+        received = 0
+        while received < 20_000_000:
+            received += len(connection.file.read(1_000_000))
+            time.sleep(LATER / 10)  # in total twice as long as the limit
+    assert received >= 20_000_000
