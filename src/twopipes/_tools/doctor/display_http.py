@@ -23,16 +23,13 @@ class HttpReport(TerminalReport):
         """Show a status line while a request is open, on a terminal."""
         self.show_status(f"sending {'server/discover' if purpose == 'discover' else 'initialize'} ({revision})")
 
-    def tried_http(self, attempt: Attempt, reply: HttpReply) -> None:
-        """Print what one opening showed."""
+    def tried_http(self, attempt: Attempt, reply: HttpReply, replies: Sequence[HttpReply], *, with_lists: bool) -> None:
+        """Print what one opening showed: ``reply`` is the response to it, and ``replies`` are all so far."""
         self.quiet()
         if reply.failure is None:
-            self.print_steps(steps_of_opening(attempt, reply))
-
-    def streamed(self, reply: HttpReply, seconds: float) -> None:
-        """Print whether events arrive."""
-        self.quiet()
-        self.print_steps(steps_of_stream(reply, seconds))
+            self.print_steps(steps_of_opening(attempt, reply, with_lists=with_lists))
+        if attempt.purpose == "discover":
+            self.print_steps(step for each in replies if each.purpose == "subscriptions/listen" for step in steps_of_stream(each))
 
     def http_failed(self, reply: HttpReply) -> None:
         """Print why there is no response."""
@@ -44,7 +41,7 @@ class HttpReport(TerminalReport):
         self.print_steps(iter([Step("bad", label, text)]))
 
 
-def steps_of_opening(attempt: Attempt, reply: HttpReply) -> Iterator[Step]:
+def steps_of_opening(attempt: Attempt, reply: HttpReply, *, with_lists: bool) -> Iterator[Step]:
     """Yield what one opening showed: the connection, the response, the lists."""
     label = _LABELS[attempt.purpose]
     if attempt.purpose == "discover" and reply.connected is not None:
@@ -56,17 +53,17 @@ def steps_of_opening(attempt: Attempt, reply: HttpReply) -> Iterator[Step]:
         yield Step("plain" if label == "stateless" else "bad", label, f"{attempt.revision}: {reply.status_line}{kind}")
     else:
         yield opening_step(attempt, label)
-    if attempt.purpose != "revision":
+    if with_lists:
         yield from list_steps(attempt)
 
 
-def steps_of_stream(reply: HttpReply, seconds: float) -> Iterator[Step]:
+def steps_of_stream(reply: HttpReply) -> Iterator[Step]:
     """Yield whether the events of a stream arrive."""
     if reply.first_event is not None:
         yield Step("good", "events", f"the first arrived {seconds_text(reply.first_event)} after the status")
     elif reply.failure is not None:
         yield Step("warning", "events", f"subscriptions/listen: {reply.failure.detail}")
     elif reply.kind == "text/event-stream":
-        yield Step("warning", "events", f"none within {seconds:g} s, although the stream is open")
+        yield Step("warning", "events", "none in time, although the stream is open")
     else:
         yield Step("plain", "events", f"subscriptions/listen: {reply.status_line}")

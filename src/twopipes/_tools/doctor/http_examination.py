@@ -125,7 +125,8 @@ class HttpExamination:
         )
         self._attempts.append(attempt)
         if self._report is not None:
-            self._report.tried_http(attempt, reply)
+            listed_before = any(each.listed is not None for each in self._attempts[:-1])
+            self._report.tried_http(attempt, reply, self._client.replies, with_lists=not listed_before)
         return attempt
 
     async def _use_like_a_host(
@@ -158,9 +159,7 @@ class HttpExamination:
             return
         meta = dict(dialect(revision).client_meta(DOCTOR, protocol.ClientCapabilities()))
         wanted = protocol.SubscriptionFilter(tools_list_changed=True)
-        reply = await server.listen(protocol.ListenParams(notifications=wanted, meta=meta), seconds=seconds)
-        if self._report is not None:
-            self._report.streamed(reply, seconds)
+        await server.listen(protocol.ListenParams(notifications=wanted, meta=meta), seconds=seconds)
 
     # When nothing works
 
