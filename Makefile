@@ -144,7 +144,11 @@ $(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
 	@mkdir -p $(@D)
 	$(BIN)/python -m pip install -q --group browser && { $(CHROMIUM); } > $(@D)/log 2>&1 && touch $@ || $(NOT_INSTALLED)
 
-interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## run the tests against other implementations
+$(PEERS)/asgi/installed: pyproject.toml | $(BIN)/python
+	@mkdir -p $(@D)
+	$(BIN)/python -m pip install -q --group asgi && touch $@ || $(NOT_INSTALLED)
+
+interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed $(PEERS)/asgi/installed ## run the tests against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop tests/test_readme_steps.py
 
 # Redis and nginx: installed ones, or Debian's packages, which only root can install. RUNLEVEL=1 keeps them from being started as
