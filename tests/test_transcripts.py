@@ -1,4 +1,4 @@
-"""Every transcript under conversations/everything/, in each of its revisions, over every channel (FR-11, FR-12)."""
+"""Every transcript under conversations/everything/, in each of its revisions, over every channel and over HTTP (FR-11, FR-12)."""
 
 import asyncio
 from pathlib import Path
@@ -14,6 +14,7 @@ RUNS = [
     for path in sorted(FOLDER.glob("*.txt"))
     for revision in transcript.revisions_of(path.read_text())
     for kind in transcript.CHANNELS
+    if transcript.is_played(revision, kind)
 ]
 
 

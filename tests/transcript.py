@@ -21,12 +21,14 @@ import tempfile
 from pathlib import Path
 
 from conversation import DEFINED, Mismatch, Player, matches
+from http_lines import HttpLines
+from http_server import serve_asgi
 from twopipes._channels.memory import memory_pair
 from twopipes._channels.pipes import pipe_pair
 from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
 
 EVERYTHING = Path(__file__).parent.parent / "examples" / "everything.py"
-CHANNELS = ("memory", "pipes", "unix", "tcp")
+CHANNELS = ("memory", "pipes", "unix", "tcp", "http")
 PATIENCE = 30.0  # a limit for a hang; nothing here takes a second
 
 
@@ -59,6 +61,9 @@ class Transcript(Player):
                 serving = asyncio.create_task(server._serve_channel(theirs))
                 await self._play(ours)
                 await serving
+            elif kind == "http":
+                with serve_asgi(server.asgi()) as port:
+                    await self._play(HttpLines(f"http://127.0.0.1:{port}/mcp"))
             elif kind == "unix":
                 with tempfile.TemporaryDirectory() as folder:
                     path = Path(folder) / "s"
@@ -159,6 +164,11 @@ class Transcript(Player):
         for name, value in {**self.saved, **era, **DEFINED}.items():
             text = re.sub(r"\$" + re.escape(name) + r"(?![\w+])", lambda _, value=value: value, text)
         return text.encode()
+
+
+def is_played(revision: str, kind: str) -> bool:
+    """Whether a revision has a binding: the first one has another HTTP, which we do not speak."""
+    return kind != "http" or revision >= "2025-03-26"
 
 
 def revisions_of(text: str) -> list[str]:
