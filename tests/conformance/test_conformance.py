@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -31,6 +32,9 @@ CLIENT_EXTRAS = [
 ]
 # With this option a warning is a failure, too.
 EXPECTED_FAILURES = ["--expected-failures", str(HERE / "expected-failures.yaml")]
+# This scenario measures when the client connects again, and runs beside twenty others. If nothing else fails, it runs again alone.
+TIMED = "sse-retry"
+UNEXPECTED = re.compile(r"^  \u2717 (\S+)$", re.MULTILINE)
 CLIENT = f"{sys.executable} {HERE / 'client.py'}"
 
 
@@ -63,7 +67,7 @@ def wait_until_it_serves(process, port):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10):
                 return
         except urllib.error.URLError:
-            continue
+            time.sleep(0.05)
 
 
 def run(tmp_path, *arguments):
@@ -83,6 +87,9 @@ def run(tmp_path, *arguments):
         timeout=240,
         check=False,
     )
+    if done.returncode != 0 and "--requirements" in arguments and UNEXPECTED.findall(done.stdout) == [TIMED]:
+        run(tmp_path, "client", "--command", CLIENT, "--scenario", TIMED, "--spec-version", "2025-11-25")
+        return done.stdout
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -101,7 +108,7 @@ def test_the_client_passes_what_a_revision_requires(revision, required, tmp_path
 
 
 def passed(printed):
-    return len(re.findall(r"^\S*\u2713 \S+: \d+ passed, 0 failed", printed, re.MULTILINE))
+    return len(re.findall(r"^\S*\u2713 \S+: [1-9]\d* passed, 0 failed", printed, re.MULTILINE))
 
 
 @pytest.mark.parametrize(("scenario", "revision"), SERVER_EXTRAS)
