@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twopipes._http.auth import Auth, Verifier
-from twopipes._http.bus import Bus
+from twopipes._http.bus import Bus, WorkerBus
 from twopipes._http.options import HttpOptions
 from twopipes._process.parent import watch_parent
 from twopipes._server.http.app import HttpApp
@@ -85,7 +85,8 @@ async def _supervise(sock: socket.socket, count: int, patience: float) -> bool:
 async def serve_http(server: Server[Any], setup: HttpSetup, last_resort: LastResort | None = None) -> None:
     """Serve until it is cancelled. With a ``last_resort`` the process belongs to the server; then a signal ends it, too."""
     drain = server.settings.drain
-    app = HttpApp(server, setup.options, auth=setup.auth, bus=setup.bus)
+    bus = WorkerBus() if setup.bus is None and Worker.take() is not None else setup.bus
+    app = HttpApp(server, setup.options, auth=setup.auth, bus=bus)
     uvicorn = make_uvicorn(app, setup.options, lambda: app.drain(drain), patience=drain + GRACE)
     ending = Ending()
     async with AsyncExitStack() as stack:
