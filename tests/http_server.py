@@ -20,7 +20,9 @@ PATIENCE = 30.0
 @contextmanager
 def serve_asgi(app: Any, *, read_timeout: float = PATIENCE, write_timeout: float = PATIENCE) -> Iterator[int]:
     """Serve an application on loopback and return its port. At the end the server has stopped, and every task of it has ended."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # as the server does, for its delay
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(2048)
     protocol = bounded_protocol(read_timeout=read_timeout, write_timeout=write_timeout)
     config = uvicorn.Config(app, http=protocol, log_level="critical", lifespan="auto", ws="none")
     config.timeout_graceful_shutdown = 5

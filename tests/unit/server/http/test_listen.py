@@ -69,3 +69,8 @@ def test_the_kernel_drops_a_client_that_does_not_read():
             accepted, _ = sock.accept()
             with accepted, client:
                 assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2500
+
+
+def test_what_it_accepts_does_not_delay_small_writes():
+    with open_socket(HttpAddress("127.0.0.1", 0), HttpOptions(), has_auth=False) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # asyncio turns the delay off only if it knows that this is TCP
