@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import socket
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
 from http_server import RawConnection, request_bytes
-from processes.launching import call, modern
+from processes.launching import INITIALIZED, call, modern
+from twopipes._server.http.peers import Peers
 
 SERVER = """
     import asyncio, os, sys
@@ -33,6 +34,10 @@ SERVER = """
     async def forever(ctx: Context) -> str:
         await ctx.progress(1, 2)
         await asyncio.Event().wait()
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        return (await ctx.elicit("Which?", {"type": "object", "properties": {"name": {"type": "string"}}})).action
 
     @server.tool
     def crash() -> None:
@@ -130,17 +135,11 @@ def test_a_call_that_does_not_finish_gets_an_error(serve):
 
 def test_a_legacy_session_is_served_and_its_stream_ends_with_the_server(serve):
     child, port = serve()
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    with RawConnection(port) as connection:
-        opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-        response = connection.request("POST", "/mcp", (), json.dumps(opening).encode())
-        session = {"Mcp-Session-Id": response.headers["mcp-session-id"]}
-        response = connection.request("POST", "/mcp", session, json.dumps(call(2, "pid")).encode())
-        assert response.json["result"]["structuredContent"] == {"result": child.process.pid}
-        connection.send(request_bytes("GET", "/mcp", session | {"Accept": "text/event-stream"}, host=f"127.0.0.1:{port}"))
-        assert connection.read_head().status == 200
+    session = open_session(port)
+    assert post(port, call(2, "pid"), session).json["result"]["structuredContent"] == {"result": child.process.pid}
+    with open_legacy_stream(port, session) as get:
         child.signal()
-        while connection.read_chunk():
+        while get.read_chunk():
             pass
     child.ended()
 
@@ -196,6 +195,89 @@ def test_workers_end_when_the_main_process_is_killed(serve):
     child.out.rest()  # ends when no process holds the pipe any more
     assert child.wait() == -signal.SIGKILL
     assert is_refused(port)
+
+
+def open_session(port, **capabilities):
+    """Open a legacy session and return its headers."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}}
+    response = post(port, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, {})
+    session = {"Mcp-Session-Id": response.headers["mcp-session-id"]}
+    assert post(port, INITIALIZED, session).status == 202
+    return session
+
+
+def post(port, message, headers):
+    """Send a message on a connection of its own, which any worker may get."""
+    with RawConnection(port) as connection:
+        return connection.request("POST", "/mcp", headers, json.dumps(message).encode())
+
+
+@contextmanager
+def open_legacy_stream(port, session, message=None):
+    with RawConnection(port) as connection:
+        host = f"127.0.0.1:{port}"
+        if message is None:
+            connection.send(request_bytes("GET", "/mcp", session | {"Accept": "text/event-stream"}, host=host))
+        else:
+            connection.send(request_bytes("POST", "/mcp", session, json.dumps(message).encode(), host=host))
+        head = connection.read_head()
+        assert (head.status, head.headers["content-type"]) == (200, "text/event-stream")
+        yield connection
+
+
+def test_a_legacy_session_is_served_by_its_worker_whichever_gets_the_connection(serve):
+    child, port = serve(workers=2)
+    pids_of(port, 2)
+    sessions = [open_session(port, elicitation={}) for _ in range(10)]
+    owners = set()
+    for session in sessions:
+        seen = {post(port, call(n, "pid"), session).json["result"]["structuredContent"]["result"] for n in range(10)}
+        assert len(seen) == 1
+        owners |= seen
+    assert len(owners) == 2
+    for session in sessions:
+        with open_legacy_stream(port, session) as get, open_legacy_stream(port, session, call("ask", "ask")) as asking:
+            question = asking.read_event()
+            assert question["method"] == "elicitation/create"
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+            assert post(port, answer, session).status == 202
+            assert asking.read_event()["result"]["structuredContent"] == {"result": "decline"}
+            with RawConnection(port) as connection:
+                assert connection.request("DELETE", "/mcp", session).status == 204
+            while get.read_chunk():
+                pass
+        assert post(port, call(1, "pid"), session).status == 404
+    with ExitStack() as streams:
+        gets = [streams.enter_context(open_legacy_stream(port, open_session(port))) for _ in range(6)]
+        child.signal()
+        for get in gets:
+            while get.read_chunk():
+                pass
+    child.ended()
+
+
+def test_the_sessions_of_a_worker_that_crashed_are_unknown(serve):
+    child, port = serve(workers=2)
+    pids_of(port, 2)
+    session = open_session(port)
+    owner = post(port, call(1, "pid"), session).json["result"]["structuredContent"]["result"]
+    with open_legacy_stream(port, session) as get:
+        os.kill(owner, signal.SIGKILL)
+        with suppress(ConnectionError, ValueError):  # the stream breaks, or ends in the middle of a part
+            while get.read_chunk():
+                pass
+    child.err.until("another one is started")
+    pids_of(port, 2)
+    for _ in range(10):
+        assert post(port, call(1, "pid"), session).status == 404
+    child.signal()
+    child.ended()
+
+
+@pytest.mark.parametrize("session_id", ["0.x", "1.x", "2.x", "99999.x", "-1.x", "1", "../0.x", "1.x/../../etc", "\u0661.x"])
+def test_a_made_up_session_id_reaches_no_other_file(session_id, tmp_path):
+    peers = Peers(str(tmp_path), 2, 0)
+    assert peers.worker_in(session_id) in ({1} if session_id.startswith("1.") else {None})
 
 
 def test_a_program_that_cannot_start_is_not_restarted_forever(run, write):

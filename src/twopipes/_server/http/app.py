@@ -23,6 +23,7 @@ from twopipes._protocol.revisions import ALL, META_VERSION, is_modern
 from twopipes._server.http.asgi import JSON, Header, Receive, Scope, Send, refuse, respond
 from twopipes._server.http.body import read_body
 from twopipes._server.http.param_headers import ToolHeaders
+from twopipes._server.http.peers import Peers
 from twopipes._server.http.reply import Reply
 from twopipes._server.http.runtime import Runtime, RuntimeOwner
 from twopipes._server.log import logger
@@ -80,12 +81,14 @@ class HttpApp:
         *,
         auth: Auth | Verifier | None = None,
         bus: Bus | None = None,
+        peers: Peers | None = None,
     ) -> None:
+        self._peers = peers
         self.options = options or HttpOptions()
         self.server = server
         self._access = AccessList(hosts=self.options.hosts, origins=self.options.origins)
         self._guard = None if auth is None else Guard(auth)
-        self._owner = RuntimeOwner(server, self.options, bus)
+        self._owner = RuntimeOwner(server, self.options, bus, peers)
         self._tool_headers = ToolHeaders(server)
         revisions = server._revisions
         self._is_legacy = any(not is_modern(revision) for revision in revisions)
@@ -135,7 +138,8 @@ class HttpApp:
             await self._report_health(send)  # whatever the Host: load balancers ask by address
             return
         server = scope.get("server")
-        refusal = self._access.check(headers, local=server[0] if server else None)
+        is_checked = self._peers is not None and self._peers.sent(scope)
+        refusal = None if is_checked else self._access.check(headers, local=server[0] if server else None)
         cors = cors_headers(headers) if refusal is None else ()
         if refusal is None and path != self.options.path:
             if self._guard is not None and self._guard.serves_metadata(path, self.options.path):

@@ -85,8 +85,9 @@ async def _supervise(sock: socket.socket, count: int, patience: float) -> bool:
 async def serve_http(server: Server[Any], setup: HttpSetup, last_resort: LastResort | None = None) -> None:
     """Serve until it is cancelled. With a ``last_resort`` the process belongs to the server; then a signal ends it, too."""
     drain = server.settings.drain
-    bus = WorkerBus() if setup.bus is None and Worker.take() is not None else setup.bus
-    app = HttpApp(server, setup.options, auth=setup.auth, bus=bus)
+    worker = Worker.take()
+    bus = WorkerBus() if setup.bus is None and worker is not None else setup.bus
+    app = HttpApp(server, setup.options, auth=setup.auth, bus=bus, peers=None if worker is None else worker.peers)
     uvicorn = make_uvicorn(app, setup.options, lambda: app.drain(drain), patience=drain + GRACE)
     ending = Ending()
     async with AsyncExitStack() as stack:
@@ -94,9 +95,10 @@ async def serve_http(server: Server[Any], setup: HttpSetup, last_resort: LastRes
             raise_file_limit()
             _own_process(server, stack, ending, last_resort, drain + _AFTER_DRAIN)
         sock = stack.enter_context(setup.listen())
+        sockets = [sock] if worker is None else [sock, stack.enter_context(worker.peers.listen())]
         await app.start()
         stack.push_async_callback(app.stop)
-        serving = asyncio.create_task(uvicorn.serve(sockets=[sock]), name="twopipes uvicorn")
+        serving = asyncio.create_task(uvicorn.serve(sockets=sockets), name="twopipes uvicorn")
         begun = asyncio.create_task(ending.begun.wait())
         _report_ready(server, setup, sock)
         try:

@@ -21,6 +21,7 @@ from twopipes._server.call_runner import CallRunner
 from twopipes._server.http.asgi import Receive, Send
 from twopipes._server.http.bus_link import LOST, BusLink
 from twopipes._server.http.connection import HttpServerConnection
+from twopipes._server.http.peers import Peers
 from twopipes._server.http.sessions import LegacySessions
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Runtime:
     """A running application."""
 
-    def __init__(self, server: Server[Any], options: HttpOptions, bus: Bus, lifespan: Any) -> None:
+    def __init__(self, server: Server[Any], options: HttpOptions, bus: Bus, lifespan: Any, peers: Peers | None) -> None:
         self.server = server
         self.options = options
         self.is_ending = False
@@ -39,7 +40,7 @@ class Runtime:
         )
         runner = server._runner_options(lifespan)
         self.modern = HttpServerConnection(server._new_session(limits=limits, shared=True), **runner)
-        self.sessions = LegacySessions(server, options, runner)
+        self.sessions = LegacySessions(server, options, runner, peers=peers)
         self.bus = BusLink(bus, self.connections)
 
     def connections(self) -> Iterator[CallRunner]:
@@ -66,7 +67,8 @@ class Runtime:
 class RuntimeOwner:
     """Starts the runtime of an application once, and ends it."""
 
-    def __init__(self, server: Server[Any], options: HttpOptions, bus: Bus | None) -> None:
+    def __init__(self, server: Server[Any], options: HttpOptions, bus: Bus | None, peers: Peers | None = None) -> None:
+        self._peers = peers
         self.runtime: Runtime | None = None  # while it runs
         self._server = server
         self._options = options
@@ -131,7 +133,9 @@ class RuntimeOwner:
     async def _enter(self, stack: AsyncExitStack) -> Runtime:
         server = self._server
         lifespan = await stack.enter_async_context(server._running())
-        runtime = self.runtime = Runtime(server, self._options, self._bus, lifespan)
+        if self._peers is not None:
+            stack.push_async_callback(self._peers.close)  # last: the requests of other workers' sessions must end first
+        runtime = self.runtime = Runtime(server, self._options, self._bus, lifespan, self._peers)
         server._connections.add(runtime.modern)
         stack.callback(server._connections.discard, runtime.modern)
         stack.callback(in_forked_children(runtime.modern.abandon))

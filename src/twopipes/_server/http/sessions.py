@@ -1,8 +1,9 @@
 """The sessions of legacy clients: found by ``Mcp-Session-Id``, bounded in number and age, each with its own streams.
 
-A session lives in the process that opened it. Behind a balancer with several processes, requests must be routed by the header, for
-example by a hash of it. A session ends by DELETE, after ``session_idle`` seconds without use, to make room for a new one, and with
-the server. Then its id is unknown, and the client opens another session (HT-41).
+A session lives in the process that opened it. The workers of one server pass requests to the one that has the session. A balancer
+in front of several servers must route by the header, for example by a hash of it. A session ends by DELETE, after ``session_idle``
+seconds without use, to make room for a new one, and with the server. Then its id is unknown, and the client opens another session
+(HT-41).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from twopipes._jsonrpc import Batch, Message, Request
 from twopipes._protocol.revisions import LEGACY, is_modern
 from twopipes._server.http.asgi import Header, refuse, respond
 from twopipes._server.http.connection import HttpServerConnection
+from twopipes._server.http.peers import Peers
 from twopipes._server.http.reply import Reply
 from twopipes._server.http.stream import LegacyStream
 from twopipes._session.base import Outbound
@@ -79,8 +81,7 @@ class LegacySession:
         last_used: When the last request arrived or the last response ended.
     """
 
-    def __init__(self, connection: LegacyConnection, options: HttpOptions, budget: EventBudget, owner: str) -> None:
-        prefix = f"{options.session_prefix}." if options.session_prefix else ""
+    def __init__(self, prefix: str, connection: LegacyConnection, options: HttpOptions, budget: EventBudget, owner: str) -> None:
         self.id = prefix + secrets.token_urlsafe(_ID_BYTES)
         self.owner = owner
         self.connection = connection
@@ -146,9 +147,12 @@ class LegacySessions:
         server: Serves them all.
         options: Limits.
         runner: The options of each connection.
+        peers: The other workers.
     """
 
-    def __init__(self, server: Server[Any], options: HttpOptions, runner: Mapping[str, Any]) -> None:
+    def __init__(self, server: Server[Any], options: HttpOptions, runner: Mapping[str, Any], *, peers: Peers | None = None) -> None:
+        self._peers = peers
+        self._prefix = f"{options.session_prefix}." if options.session_prefix else ""
         self._server = server
         self._options = options
         self._runner = runner
@@ -176,7 +180,8 @@ class LegacySessions:
             await refuse(arrived.send, _FULL, request=message, more=arrived.cors)
             return
         connection = LegacyConnection(self._server._new_session(), **self._runner)
-        session = LegacySession(connection, self._options, self._budget, _owner(arrived))
+        prefix = self._prefix if self._peers is None else f"{self._prefix}{self._peers.index}."
+        session = LegacySession(prefix, connection, self._options, self._budget, _owner(arrived))
         headers = [*arrived.cors]
         stream = session.new_stream(arrived.identity)
         reply = self._reply(arrived, stream, headers)
@@ -192,7 +197,7 @@ class LegacySessions:
 
     async def post(self, arrived: Arrived, session_id: str, body: bytes) -> None:
         """Handle the body of a POST of a session."""
-        session = await self._find(arrived, session_id)
+        session = await self._find(arrived, session_id, body)
         if session is None:
             return
         message = session.connection.session.decode(body)
@@ -260,9 +265,13 @@ class LegacySessions:
             refusal = _GONE
         await refuse(arrived.send, refusal, more=arrived.cors)
 
-    async def _find(self, arrived: Arrived, session_id: str) -> LegacySession | None:
-        """Return a session for its owner; otherwise refuse the request."""
+    async def _find(self, arrived: Arrived, session_id: str, body: bytes = b"") -> LegacySession | None:
+        """Return a session for its owner; otherwise let another worker serve the request, or refuse it."""
         session = self._sessions.get(session_id)
+        if session is None and self._peers is not None and not self._peers.sent(arrived.scope):
+            worker = self._peers.worker_in(session_id.removeprefix(self._prefix))
+            if worker is not None and await self._peers.forward(worker, arrived, body):
+                return None
         version = arrived.headers.get(PROTOCOL_VERSION)
         if session is None or session.owner != _owner(arrived):
             refusal = _UNKNOWN

@@ -1,7 +1,8 @@
 """Several processes that serve one socket: the main process starts them, replaces those that crash, and ends them.
 
 A worker is the same command as the main process, started again: it runs the author's program from the start and shares nothing but
-the listening socket. So it does not matter which threads or connections the program has when it calls ``server.run()``.
+the listening socket. So it does not matter which threads or connections the program has when it calls ``server.run()``. Requests of
+legacy sessions are passed to the worker that has the session; see :mod:`twopipes._server.http.peers`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from typing import ClassVar, Final
 
 from twopipes._process.restarts import Restarts
+from twopipes._server.http.peers import Peers
 from twopipes._server.log import logger
 from twopipes.errors import LocalProtocolError
 from twopipes.settings import RestartPolicy
 
-# The descriptors of the socket and of the pipe on which a worker reports that it serves.
+# The descriptors of the socket and of the pipe on which a worker reports that it serves, then the arguments of Peers.
 _VARIABLE: Final = "TWOPIPES_HTTP_WORKER"
+_LONGEST_FOLDER: Final = 70
 # A worker that crashes often has a reason that another start does not remove.
 _POLICY: Final = RestartPolicy(when="always", first_delay=0.1, max_restarts=5, window=60.0, healthy_after=10.0)
 
@@ -32,8 +36,9 @@ class Worker:
 
     current: ClassVar[Worker | None] = None
 
-    def __init__(self, socket_fd: int, ready_fd: int) -> None:
+    def __init__(self, socket_fd: int, ready_fd: int, peers: Peers) -> None:
         self.socket = socket.socket(fileno=socket_fd)
+        self.peers = peers
         self._ready_fd = ready_fd
 
     @classmethod
@@ -42,8 +47,9 @@ class Worker:
         given = os.environ.pop(_VARIABLE, None)
         if given is not None:
             try:
-                cls.current = cls(*map(int, given.split(",")))
-            except (TypeError, ValueError, OSError) as error:
+                socket_fd, ready_fd, count, index, folder = given.split(",", 4)
+                cls.current = cls(int(socket_fd), int(ready_fd), Peers(folder, int(count), int(index)))
+            except (ValueError, OSError) as error:
                 raise LocalProtocolError(f"{_VARIABLE} is set by the main process only; unset it ({error})") from error
         return cls.current
 
@@ -79,21 +85,22 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._ending.set)
         try:
-            async with asyncio.TaskGroup() as slots:
-                for _ in range(self._count):
-                    slots.create_task(self._keep_running())
+            with tempfile.TemporaryDirectory(prefix="twopipes-", dir=_short_folder()) as folder:
+                async with asyncio.TaskGroup() as slots:
+                    for index in range(self._count):
+                        slots.create_task(self._keep_running(index, folder))
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
         return not self._failed
 
-    async def _keep_running(self) -> None:
+    async def _keep_running(self, index: int, folder: str) -> None:
         """Run one worker after another."""
         restarts = Restarts(_POLICY, random=random.random)
         loop = asyncio.get_running_loop()
         while not self._ending.is_set():
             started = loop.time()
-            status = await self._run_one()
+            status = await self._run_one(index, folder)
             if self._ending.is_set():
                 return
             delay = restarts.crashed(loop.time(), loop.time() - started) if self._has_served else None
@@ -106,7 +113,7 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), delay)
 
-    async def _run_one(self) -> int:
+    async def _run_one(self, index: int, folder: str) -> int:
         """Run one worker to its end, and return its status."""
         ready, ready_w = os.pipe()
         try:
@@ -116,7 +123,7 @@ class Supervisor:
                 *sys.orig_argv[1:],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(socket_fd, ready_w),
-                env={**os.environ, _VARIABLE: f"{socket_fd},{ready_w}"},
+                env={**os.environ, _VARIABLE: f"{socket_fd},{ready_w},{self._count},{index},{folder}"},
             )
         finally:
             os.close(ready_w)
@@ -146,6 +153,12 @@ class Supervisor:
             logger.error("Error: a worker did not end within %g s and is killed", self._patience)
             with suppress(ProcessLookupError):
                 worker.kill()
+
+
+def _short_folder() -> str:
+    """Return a folder for temporary files; the path of a Unix socket has at most 104 bytes on some systems."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) < _LONGEST_FOLDER else "/tmp"  # noqa: S108 - a private folder is made in it
 
 
 def _describe(status: int) -> str:
