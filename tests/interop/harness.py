@@ -7,11 +7,12 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -249,3 +250,50 @@ def marked(mark: str) -> set[int]:
 def still_listed(processes: Iterable[int]) -> list[int]:
     """Return the processes that are in the process table: running ones and zombies, which have no environment any more."""
     return [process for process in processes if Path("/proc", str(process)).exists()]
+
+
+# Over HTTP
+
+
+@contextmanager
+def serving(command: Sequence[str], folder: Path) -> Iterator[str]:
+    """Run a server that takes a port as its last argument, and return its URL. Afterwards, check that it ends on SIGTERM."""
+    port = free_port()
+    log = folder / "server"
+    with log.open("wb") as output:
+        process = subprocess.Popen([*command, str(port)], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        wait_for_port(process, port, log)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        try:
+            process.wait(NET)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + NET
+    while True:
+        assert process.poll() is None, f"the server exited: {log.read_text(errors='replace')}"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=NET):
+            return
+        assert time.monotonic() < deadline, f"the server does not listen: {log.read_text(errors='replace')}"
+        time.sleep(0.02)
+
+
+@asynccontextmanager
+async def connected_to(url: str, **options: Any) -> AsyncIterator[Connected]:
+    """Connect our client to a URL."""
+    given = options.pop("options", ClientOptions())
+    options["options"] = structs.replace(given, era_cache=EraCache())
+    async with asyncio.timeout(NET), connect(url, timeouts=PATIENT, **options) as client:
+        yield Connected(client, "")

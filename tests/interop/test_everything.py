@@ -113,13 +113,16 @@ def test_a_client_connects_in_its_preferred_era(tour):
 
 def test_a_client_lists_all_pages(tour):
     assert tour.found["tools"] == TOOLS
-    # The TypeScript client collects all pages itself and does not report their number; count them on the wire.
-    cursors = [line.message["params"].get("cursor") for line in asked(tour, "tools/list") if "params" in line.message]
     assert tour.found.get("pages", 3) == 3
-    assert len({cursor for cursor in cursors if cursor}) >= 2
     assert tour.found["resources"] == RESOURCES
     assert tour.found["templates"] == ["note://{name}"]
     assert tour.found["prompts"] == ["review", "dialogue", "gated_prompt"]
+
+
+def test_pages_are_requested_one_after_the_other(tour):
+    # The TypeScript client collects all pages itself and does not report their number.
+    cursors = [line.message["params"].get("cursor") for line in asked(tour, "tools/list") if "params" in line.message]
+    assert len({cursor for cursor in cursors if cursor}) >= 2
 
 
 def test_a_client_calls_tools_and_sees_which_failed(tour):
@@ -193,7 +196,9 @@ def test_a_client_answers_the_questions_of_handlers(tour):
     page = "Please log in. https://login.example/start"
     likes = "What do you like, Ada?"
     assert tour.found["questions"] == [who, who, likes, who, who, page, "Who wants to know?", "Who asks?", who]
-    # The same handlers and the same client: requests in one era, results that ask for input in the other.
+
+
+def test_questions_are_requests_in_one_era_and_results_in_the_other(tour):
     requests = [line for line in sent(tour) if "method" in line.message and "id" in line.message]
     unfinished = [line for line in sent(tour) if line.message.get("result", {}).get("resultType") == "input_required"]
     assert (len(requests), len(unfinished)) == ((0, 11) if tour.revision == LATEST_MODERN else (12, 0))
@@ -225,19 +230,26 @@ def test_a_client_is_notified_of_changes_while_it_watches(tour):
     changed = ["notifications/tools/list_changed"]
     assert tour.found["changes"] == [updated, changed, ["extra"], changed, []]
     assert tour.found["touched"] == [{**FIRST, "text": "A new note."}]
-    assert [line.message.get("method") for line in sent(tour)].count(changed[0]) == 2
+
+
+def test_a_change_is_sent_once_and_only_while_it_is_watched(tour):
+    assert [line.message.get("method") for line in sent(tour)].count("notifications/tools/list_changed") == 2
     # It was touched once more at the end, when it was no longer watched. The official Python client unsubscribes in the
     # background, so that its next request may come first: what counts is when the server received it.
     assert len(calls_of(tour, "touch")) == 2
     (left,) = [line for line in tour.wire if line.direction == ">" and ends_the_watch(line)]
+    updated = "notifications/resources/updated"
     methods = [line.message.get("method") for line in tour.wire if line.direction == "<"]
-    assert methods.count(updated[0]) >= 1
-    assert updated[0] not in [line.message.get("method") for line in tour.wire[tour.wire.index(left) :]]
+    assert methods.count(updated) >= 1
+    assert updated not in [line.message.get("method") for line in tour.wire[tour.wire.index(left) :]]
 
 
-def test_a_cancelled_call_gets_no_response_and_the_server_continues(tour):
+def test_a_client_cancels_a_call_and_the_server_continues(tour):
     assert tour.found["cancelled"] in {"CancelledError", "the tour has seen enough"}
     assert tour.found["afterwards"] == "still here"
+
+
+def test_a_cancelled_call_gets_no_response(tour):
     (call,) = calls_of(tour, "slow", steps=1_000_000)
     request_id = call.message["id"]
     (cancelled,) = [line for line in asked(tour, "notifications/cancelled") if line.message["params"]["requestId"] == request_id]

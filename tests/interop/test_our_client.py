@@ -7,11 +7,13 @@ the findings. ``test_published_servers.py`` uses published servers.
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
-from interop.harness import SCRIPTS, TEXT, connected, node_script, python_of
+from interop.harness import SCRIPTS, TEXT, Connected, connected, node_script, python_of
 from twopipes import Change, McpError
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
 from twopipes.errors import NotFound, OpeningFailed
@@ -83,7 +85,7 @@ async def outcome(awaitable: Any) -> Any:
         return error
 
 
-async def make_tour(peer: Peer) -> dict[str, Any]:
+async def make_tour(peer: Peer, connecting: Callable[..., AbstractAsyncContextManager[Connected]]) -> dict[str, Any]:
     found: dict[str, Any] = {"logged": [], "asked": [], "notified": []}
     answers: list[dict[str, str] | None] = [{"name": "Ada"}, None]
 
@@ -92,8 +94,7 @@ async def make_tour(peer: Peer) -> dict[str, Any]:
         answer = answers.pop(0)
         return question.decline() if answer is None else answer
 
-    async with connected(
-        peer.command(),
+    async with connecting(
         era=peer.era,
         on_elicit=fill_in,
         on_sample=lambda wanted: f"the model heard: {wanted.messages[0].content.text}",
@@ -162,7 +163,7 @@ async def cancel(client, found) -> None:
 
 @pytest.fixture(scope="module", params=PEERS, ids=lambda peer: f"{peer.name}-{peer.era}")
 def tour(request) -> Tour:
-    return Tour(request.param, asyncio.run(make_tour(request.param)))
+    return Tour(request.param, asyncio.run(make_tour(request.param, partial(connected, request.param.command()))))
 
 
 def test_the_client_uses_the_era_of_the_server(tour):

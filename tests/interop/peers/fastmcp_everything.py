@@ -105,9 +105,8 @@ async def make_tour(job):
             raise message
         host.notice(message.method, dumped(message).get("params"))
 
-    command, *arguments = job["command"]
     async with Client(
-        StdioTransport(command, arguments, keep_alive=False),
+        job.get("url") or StdioTransport(job["command"][0], job["command"][1:], keep_alive=False),
         mode=job["mode"],
         elicitation_handler=elicit,
         sampling_handler=sample,

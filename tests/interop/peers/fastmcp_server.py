@@ -1,6 +1,7 @@
-"""A server on FastMCP: one of each feature that a client can use."""
+"""A server on FastMCP: one of each feature that a client can use. Over HTTP with a port as argument."""
 
 import asyncio
+import sys
 
 from fastmcp import Context, FastMCP
 from mcp_types import (
@@ -143,4 +144,7 @@ async def complete(ref, argument, context) -> list[str]:
 
 
 if __name__ == "__main__":
-    server.run(show_banner=False)
+    if len(sys.argv) > 1:
+        server.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False)
+    else:
+        server.run(show_banner=False)

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 from tour import ROOT, Host, all_pages, dumped, ended, main, tour
 
@@ -101,12 +102,15 @@ async def make_tour(job):
                 guest.last_token = message.root.params.progressToken
             host.notice(message.root.method, dumped(message.root).get("params"))
 
-    command, *arguments = job["command"]
-    parameters = StdioServerParameters(command=command, args=arguments)
+    if "url" in job:
+        transport = streamable_http_client(job["url"])
+    else:
+        transport = stdio_client(StdioServerParameters(command=job["command"][0], args=job["command"][1:]))
     async with (
-        stdio_client(parameters) as streams,
+        transport as (incoming, outgoing, *_),
         ClientSession(
-            *streams,
+            incoming,
+            outgoing,
             elicitation_callback=elicit,
             sampling_callback=sample,
             list_roots_callback=roots,

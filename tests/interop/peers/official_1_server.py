@@ -1,6 +1,7 @@
-"""A server on the official Python SDK 1.x: one of each feature that a client can use."""
+"""A server on the official Python SDK 1.x: one of each feature that a client can use. Over HTTP with a port as argument."""
 
 import asyncio
+import sys
 
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.lowlevel import NotificationOptions
@@ -115,4 +116,8 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    if len(sys.argv) > 1:
+        server.settings.port = int(sys.argv[1])
+        server.run(transport="streamable-http")
+    else:
+        asyncio.run(main())

@@ -107,9 +107,8 @@ async def make_tour(job):
             raise message
         host.notice(message.method, dumped(message).get("params"))
 
-    command, *arguments = job["command"]
     async with Client(
-        StdioServerParameters(command=command, args=arguments),
+        job.get("url") or StdioServerParameters(command=job["command"][0], args=job["command"][1:]),
         mode=job["mode"],
         elicitation_callback=elicit,
         sampling_callback=sample,

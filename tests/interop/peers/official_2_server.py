@@ -1,6 +1,7 @@
-"""A server on the official Python SDK 2.x: one of each feature that a client can use."""
+"""A server on the official Python SDK 2.x: one of each feature that a client can use. Over HTTP with a port as argument."""
 
 import asyncio
+import sys
 from typing import Annotated
 
 from mcp.server import MCPServer
@@ -140,4 +141,7 @@ if __name__ == "__main__":
     # In a session, resources can be watched only if these are handled; MCPServer has no public method for them.
     server._lowlevel_server.add_request_handler("resources/subscribe", SubscribeRequestParams, nod)
     server._lowlevel_server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, nod)
-    server.run()
+    if len(sys.argv) > 1:
+        server.run(transport="streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    else:
+        server.run()

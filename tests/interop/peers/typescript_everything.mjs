@@ -1,10 +1,9 @@
 // The tour of the official TypeScript client: `node typescript_everything.mjs JOB`. Runs from the folder of its packages.
 import { readFileSync } from 'node:fs';
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 const job = JSON.parse(process.argv[2]);
-const [command, ...args] = job.command;
 const installed = new URL('node_modules/@modelcontextprotocol/client/package.json', import.meta.url);
 const version = JSON.parse(readFileSync(installed)).version;
 
@@ -55,7 +54,10 @@ const arrived = new Arrivals();
 client.setNotificationHandler('notifications/resources/updated', ({ method, params }) => arrived.put([method, params.uri]));
 client.setNotificationHandler('notifications/tools/list_changed', ({ method }) => arrived.put([method]));
 
-await client.connect(new StdioClientTransport({ command, args }));
+const transport = job.url
+  ? new StreamableHTTPClientTransport(new URL(job.url))
+  : new StdioClientTransport({ command: job.command[0], args: job.command.slice(1) });
+await client.connect(transport);
 const revision = client.getNegotiatedProtocolVersion();
 const modern = revision >= '2026';
 const call = (name, args_, options, _meta) =>

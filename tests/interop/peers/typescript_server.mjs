@@ -1,5 +1,9 @@
-// A server on the TypeScript SDK 2.x: one of each feature that a client can use. Runs from the folder of its packages.
-import { McpServer, ResourceTemplate, completable, inputRequired, inputResponse } from '@modelcontextprotocol/server';
+// A server on the TypeScript SDK 2.x: one of each feature that a client can use. Over HTTP with a port as argument. Runs from the
+// folder of its packages.
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
+import { McpServer, ResourceTemplate, completable, createMcpHandler, inputRequired, inputResponse } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import * as z from 'zod';
 
@@ -7,9 +11,10 @@ const notes = { first: 'The first note.' };
 const names = ['Ada', 'Alan', 'Grace'];
 const text = (said) => ({ content: [{ type: 'text', text: said }] });
 let wasCancelled;
+let notifier; // over HTTP, where a modern request has a server of its own and changes go to the listens of all
 const cancelled = new Promise((resolve) => (wasCancelled = resolve));
 
-serveStdio(() => {
+const makeServer = () => {
   const server = new McpServer(
     { name: 'typescript-2', version: '1.0' },
     { capabilities: { logging: {}, tools: { listChanged: true }, resources: { subscribe: true, listChanged: true } } },
@@ -68,10 +73,12 @@ serveStdio(() => {
   });
   server.registerTool('touch', { inputSchema: z.object({ text: z.string() }) }, async (given) => {
     notes.first = given.text;
+    notifier?.resourceUpdated('note://first');
     await server.server.sendResourceUpdated({ uri: 'note://first' });
     return text('touched');
   });
   server.registerTool('mutate', {}, async () => {
+    notifier?.toolsChanged();
     server.sendToolListChanged();
     return text('mutated');
   });
@@ -90,4 +97,26 @@ serveStdio(() => {
   server.server.setRequestHandler('resources/subscribe', async () => ({}));
   server.server.setRequestHandler('resources/unsubscribe', async () => ({}));
   return server;
-});
+};
+
+const port = process.argv[2];
+if (port === undefined) {
+  serveStdio(makeServer);
+} else {
+  // The handler serves modern requests. A session needs a transport of its own.
+  const handler = createMcpHandler(makeServer, { legacy: 'reject' });
+  notifier = handler.notify;
+  const modern = toNodeHandler(handler);
+  const sessions = new Map();
+  const legacy = async (request, response) => {
+    let transport = sessions.get(request.headers['mcp-session-id']);
+    if (transport === undefined) {
+      const onsessioninitialized = (id) => sessions.set(id, transport);
+      transport = new NodeStreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, onsessioninitialized });
+      await makeServer().connect(transport);
+    }
+    await transport.handleRequest(request, response);
+  };
+  const isModern = (request) => (request.headers['mcp-protocol-version'] ?? '') >= '2026';
+  createServer((request, response) => (isModern(request) ? modern : legacy)(request, response)).listen(Number(port), '127.0.0.1');
+}
