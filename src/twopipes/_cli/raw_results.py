@@ -11,10 +11,9 @@ from msgspec import UNSET, DecodeError, Raw
 from msgspec import json as msgspec_json
 
 from twopipes._channels.address import parse_address
-from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, SocketTarget, Target
+from twopipes._client.targets import HTTP_SCHEMES, CommandTarget, Endpoint, OnStderr, SocketTarget, Target
 from twopipes._jsonrpc import Batch, ErrorResponse, Request, Response, decode
 from twopipes._process.command import ServerCommand
-from twopipes._trace.channel import RecordedChannel
 from twopipes._trace.format import Kind
 from twopipes._wire import LineDecoder
 from twopipes.errors import RequestId
@@ -45,7 +44,7 @@ class RawResults:
     def observe(self, endpoint: Endpoint) -> Endpoint:
         """Observe the channel of a new connection."""
         self._lines.clear()
-        endpoint.channel = RecordedChannel(endpoint.channel, self, reads="<")
+        endpoint.observe(self)
         return endpoint
 
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
@@ -78,7 +77,19 @@ def observed_target(given: ServerCommand | str, results: RawResults) -> Target:
     """Return the target for a command or an address whose results are kept."""
     if isinstance(given, ServerCommand):
         return _ObservedCommand(given, results)
+    if given.lower().startswith(HTTP_SCHEMES):
+        return _observed_url(given, results)
     return _ObservedSocket(given, results)
+
+
+def _observed_url(url: str, results: RawResults) -> Target:
+    from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - commands that start a server do not need it
+
+    class ObservedUrl(HttpTarget):
+        async def open(self, on_stderr: OnStderr | None) -> Endpoint:
+            return results.observe(await super().open(on_stderr))
+
+    return ObservedUrl(url)
 
 
 class _ObservedCommand(CommandTarget):

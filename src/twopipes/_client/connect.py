@@ -224,7 +224,7 @@ def _with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAut
 
     if not isinstance(where, HttpTarget):
         raise LocalProtocolError(f"headers= and auth= are for a URL; {where.description} is not a URL")
-    return HttpTarget(where.url, headers if headers is not None else where.headers, auth if auth is not None else where.auth)
+    return where.replaced(headers, auth)
 
 
 def _revisions(era: Era, revision: str | None) -> Sequence[str]:

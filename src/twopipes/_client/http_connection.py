@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from msgspec import UNSET, structs
 from twopipes._client.connection import Cause, ClientConnection
 from twopipes._client.http_exchange import EVENT_STREAM, JSON, BodyTooLong, Disconnected, HttpExchange, HttpResponse
 from twopipes._client.http_stream import ServerStream
+from twopipes._client.targets import Observe
 from twopipes._client.tool_headers import ToolHeaders
 from twopipes._codes import HEADER_MISMATCH
 from twopipes._http.headers import LAST_EVENT_ID, METHOD, PROTOCOL_VERSION, SESSION_ID
@@ -44,8 +45,6 @@ _LAST_READ: Final = 1.0
 # Seconds to wait for the stream of GET before the session is used. Some servers send no headers before the first event.
 _STREAM_WAIT: Final = 0.5
 
-Record = Callable[[str, bytes], None]
-
 
 class HttpClientConnection(ClientConnection):
     """Runs a session over HTTP. ``collaborators`` are the arguments of :class:`ClientConnection`.
@@ -54,7 +53,7 @@ class HttpClientConnection(ClientConnection):
         session: The protocol.
         exchange: Sends the HTTP requests.
         tool_headers: The headers that tools ask for.
-        record: Called with the direction and the bytes of each message, if the conversation is recorded.
+        observers: Called with the direction and the line of each message.
     """
 
     renews_listens = True
@@ -65,13 +64,13 @@ class HttpClientConnection(ClientConnection):
         exchange: HttpExchange,
         *,
         tool_headers: ToolHeaders,
-        record: Record | None = None,
+        observers: Sequence[Observe] = (),
         **collaborators: Any,
     ) -> None:
         super().__init__(session, **collaborators)
         self._http = exchange
         self._tool_headers = tool_headers
-        self._record = record
+        self._observers = observers
         self._session_id: str | None = None
         self._exchanges: dict[SentRequest, asyncio.Task[None]] = {}
         self._notices: set[asyncio.Task[None]] = set()  # messages that get no response
@@ -400,9 +399,11 @@ class HttpClientConnection(ClientConnection):
         super()._settle(event)
 
     def _note(self, direction: str, data: bytes) -> None:
-        """Record a message as one line."""
-        if self._record is not None:
-            self._record(direction, data if direction == ">" else data.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
+        """Report a message as one line."""
+        if self._observers:
+            line = data if direction == ">" else data.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
+            for observe in self._observers:
+                observe(direction, line)
 
     # The end of a legacy session
 

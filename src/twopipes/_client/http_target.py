@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from twopipes._client.http_auth import ClientAuth, Credentials
@@ -56,6 +57,14 @@ class HttpTarget(Target):
         self.description = self.identity = url.partition("?")[0].partition("#")[0]
         self._credentials: Credentials | None = None
         self._tool_headers = ToolHeaders()
+
+    def replaced(self, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Self:
+        """Return a copy with these headers and this authorization, where they are given."""
+        HttpTarget(self.url, self.headers if headers is None else headers, self.auth if auth is None else auth)  # checks them
+        made = copy(self)
+        made.headers = self.headers if headers is None else dict(headers)
+        made.auth = self.auth if auth is None else auth
+        return made
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Create what sends the requests. Nothing is sent yet."""

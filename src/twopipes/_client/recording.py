@@ -6,10 +6,9 @@ import asyncio
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 
 from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target
-from twopipes._trace.channel import ChildRecording, RecordedChannel, close_recorder
+from twopipes._trace.channel import ChildRecording, close_recorder
 from twopipes._trace.recorder import Recorder, header_for, names_to_redact
 from twopipes.errors import LocalProtocolError
 
@@ -35,10 +34,7 @@ class RecordedTarget(Target):
         if isinstance(self._inner, CommandTarget):
             return await self._inner.open(on_stderr, observer=ChildRecording(self._recorder, connection=number))
         endpoint = await self._inner.open(on_stderr)
-        if endpoint.http is not None:
-            endpoint.http.record = partial(self._recorder.chunk, connection=number)
-        elif endpoint.channel is not None:
-            endpoint.channel = RecordedChannel(endpoint.channel, self._recorder, reads="<", connection=number)
+        endpoint.observe(self._recorder, connection=number)
         return endpoint
 
     async def release(self) -> None:

@@ -133,8 +133,7 @@ class ServerHandle:
 def _connection_to(endpoint: Endpoint, session: ClientSession, **collaborators: Any) -> ClientConnection:
     link = endpoint.http
     if link is None:
-        assert endpoint.channel is not None, "an endpoint has a channel, or is one of HTTP"
         return ChannelConnection(session, endpoint.channel, **collaborators)
     from twopipes._client.http_connection import HttpClientConnection  # noqa: PLC0415 - needs the extra `http`
 
-    return HttpClientConnection(session, link.exchange, tool_headers=link.tool_headers, record=link.record, **collaborators)
+    return HttpClientConnection(session, link.exchange, tool_headers=link.tool_headers, observers=link.observers, **collaborators)

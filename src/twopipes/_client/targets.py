@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -24,7 +25,10 @@ from twopipes.errors import LocalProtocolError
 if TYPE_CHECKING:
     from twopipes._client.http_exchange import HttpExchange
     from twopipes._client.tool_headers import ToolHeaders
+    from twopipes._trace.channel import Observer
 
+Observe = Callable[[Any, bytes], None]
+"""Called with the direction and the line of each message over HTTP."""
 OnStderr = Callable[[StderrLine], Any]
 
 
@@ -33,16 +37,50 @@ class HttpLink(Struct):
 
     exchange: HttpExchange
     tool_headers: ToolHeaders
-    record: Callable[[str, bytes], None] | None = None  # called with the direction and the bytes of each message
+    observers: list[Observe] = []  # called with each message
 
 
-class Endpoint(Struct):
-    """The server at the other end: over an open channel, or over HTTP."""
+class Endpoint:
+    """The server at the other end: over an open channel, or over HTTP.
 
-    channel: Channel | None
-    child: Child | None = None  # if we launched the server
-    serving: asyncio.Task[None] | None = None  # if it runs in this process
-    http: HttpLink | None = None
+    Attributes:
+        child: Its process, if we launched it.
+        serving: Its task, if it runs in this process.
+        http: What replaces the channel over HTTP.
+    """
+
+    def __init__(
+        self,
+        channel: Channel | None,
+        child: Child | None = None,
+        *,
+        serving: asyncio.Task[None] | None = None,
+        http: HttpLink | None = None,
+    ) -> None:
+        self.child = child
+        self.serving = serving
+        self.http = http
+        self._channel = channel
+
+    @property
+    def channel(self) -> Channel:
+        """The channel. Raises ``LocalProtocolError`` for a URL: HTTP is not a stream of lines."""
+        if self._channel is None:
+            raise LocalProtocolError("a URL cannot be used here, because this needs a stream of lines; give a command or a socket")
+        return self._channel
+
+    @channel.setter
+    def channel(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def observe(self, observer: Observer, *, connection: int = 0) -> None:
+        """Report everything that passes to an observer: a recorder, for example."""
+        if self.http is not None:
+            self.http.observers.append(partial(observer.chunk, connection=connection))
+        else:
+            from twopipes._trace.channel import RecordedChannel  # noqa: PLC0415 - most clients are not observed
+
+            self.channel = RecordedChannel(self.channel, observer, reads="<", connection=connection)
 
     async def release(self) -> None:
         """Wait for a server in this process to end, after the channel was closed. A child is shut down by its plan instead."""
@@ -145,7 +183,8 @@ class ChannelTarget(Target):
         return Endpoint(self.channel)
 
 
-_HTTP = ("http://", "https://")
+HTTP_SCHEMES = ("http://", "https://")
+"""How a URL begins."""
 
 
 def target_of(given: Any, *arguments: str) -> Target:
@@ -154,7 +193,7 @@ def target_of(given: Any, *arguments: str) -> Target:
         raise LocalProtocolError(
             f"cannot connect to {given}: MCP does not use WebSockets; is there an http:// or https:// address?"
         )
-    is_url = isinstance(given, str) and given.lower().startswith(_HTTP)
+    is_url = isinstance(given, str) and given.lower().startswith(HTTP_SCHEMES)
     if is_url and not arguments:
         from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - clients of commands do not need it
 
