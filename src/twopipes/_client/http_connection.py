@@ -44,6 +44,8 @@ _MAY_BE_LEGACY: Final = frozenset({400, 404, 405, 406, 409, 411, 415, 422, 500, 
 _LAST_READ: Final = 1.0
 # Seconds to wait for the stream of GET before the session is used. Some servers send no headers before the first event.
 _STREAM_WAIT: Final = 0.5
+# Bytes that a message which waits to be sent takes besides its line: a task.
+_NOTICE_COST: Final = 2048
 
 
 class HttpClientConnection(ClientConnection):
@@ -75,6 +77,7 @@ class HttpClientConnection(ClientConnection):
         self._exchanges: dict[SentRequest, asyncio.Task[None]] = {}
         self._notices: set[asyncio.Task[None]] = set()  # messages that get no response
         self._last_notice: asyncio.Task[None] | None = None
+        self._unsent = 0  # bytes of the notices
         self._stream: asyncio.Task[None] | None = None  # of GET
 
     # Opening and closing
@@ -143,9 +146,11 @@ class HttpClientConnection(ClientConnection):
         task = self.loop.create_task(self._post_notice(line, self._last_notice))
         self._last_notice = task
         self._notices.add(task)
-        task.add_done_callback(self._notice_ended)
+        self._unsent += len(line) + _NOTICE_COST
+        task.add_done_callback(lambda ended: self._notice_ended(ended, len(line) + _NOTICE_COST))
 
-    def _notice_ended(self, task: asyncio.Task[None]) -> None:
+    def _notice_ended(self, task: asyncio.Task[None], cost: int) -> None:
+        self._unsent -= cost
         self._notices.discard(task)
         if self._last_notice is task:
             self._last_notice = None
@@ -332,6 +337,7 @@ class HttpClientConnection(ClientConnection):
         async for chunk in chunks:
             for event in stream.feed(chunk):
                 self._take_event(event, asked)
+            await self._wait_for_notices()
             if asked is not None and not self._is_open(asked):
                 with suppress(TimeoutError, Disconnected):
                     async with asyncio.timeout(_LAST_READ):
@@ -339,6 +345,12 @@ class HttpClientConnection(ClientConnection):
                             for event in stream.feed(chunk):
                                 self._take_event(event, asked)
                 return
+
+    async def _wait_for_notices(self) -> None:
+        """Read no further while the server leaves too many of our responses, of which it can demand any number."""
+        limit = self.session.limits.max_unsent
+        while limit is not None and self._unsent > limit and self._notices:
+            await asyncio.wait(self._notices, return_when=asyncio.FIRST_COMPLETED)  # each has a timeout
 
     def _take_event(self, event: SseEvent | LineRejected, asked: SentRequest | None) -> None:
         if isinstance(event, LineRejected):

@@ -183,8 +183,12 @@ class HttpExchange:
 
     def _follow(self, location: str, status: int) -> None:
         """Use the URL of a redirect from now on, if it has the same origin."""
-        target = urljoin(self._url, location)
-        if _origin(target) != _origin(self._url):
+        try:
+            target = urljoin(self._url, location)
+            is_here = _origin(target) == _origin(self._url)
+        except ValueError:  # it is not an address
+            target, is_here = "", False
+        if not is_here:
             raise HttpError(self.url, "redirect", status=status, detail=shown(target))
         self._url, self.url = target, shown(target)
 
