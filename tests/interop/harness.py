@@ -76,6 +76,23 @@ def node_script(name: str) -> list[str]:
     return [runtime, str(script)]
 
 
+@contextmanager
+def browser(*arguments: str) -> Iterator[Any]:
+    """Run Chromium without a window."""
+    try:
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - installed by `make interop` alone
+    except ImportError:
+        missing("playwright is not installed: `make interop` could not reach its registry, or was not used")
+    program = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    if program is None:
+        missing("chromium is not installed")
+    with sync_playwright() as playwright:
+        # A sandbox does not work inside the sandbox of a container, nor for root.
+        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", *arguments], timeout=NET * 1000)
+        yield found
+        found.close()
+
+
 # A peer as the client
 
 

@@ -1,12 +1,11 @@
 """The HTML page of a recording, used as people use it: in Chromium, with a mouse and with the keyboard alone."""
 
 import json
-import shutil
 from contextlib import contextmanager
 
 import pytest
 
-from interop.harness import missing
+from interop.harness import browser
 from twopipes import trace
 from twopipes._tools.view.html import write_page
 from twopipes._trace.format import Event, Header, Line, encode
@@ -40,18 +39,8 @@ CONVERSATION = [
 
 @pytest.fixture(scope="module")
 def chromium():
-    try:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - installed by `make interop` alone
-    except ImportError:
-        missing("playwright is not installed: `make interop` could not reach its registry, or was not used")
-    program = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-    if program is None:
-        missing("chromium is not installed")
-    with sync_playwright() as playwright:
-        # A sandbox does not work inside the sandbox of a container, nor for root.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=NET)
-        yield browser
-        browser.close()
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture
