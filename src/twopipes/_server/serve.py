@@ -74,11 +74,11 @@ def run(
     of_http = {"workers": workers, "http_options": http_options, "auth": auth, "bus": bus}
     check_binding(http, {"unix": unix, "tcp": tcp, "trace": trace}, of_http)
     if http is not None:
-        from twopipes._server.http.run import HttpSetup, run_workers, serve_http  # only if it is requested
+        from twopipes._server.http.run import HttpSetup, loop_factory, run_workers, serve_http  # only if it is requested
 
         setup = HttpSetup.of(http, http_options, auth, bus)
         if not run_workers(server, setup, 1 if workers is None else workers):
-            _run_process(lambda last_resort: serve_http(server, setup, last_resort))
+            _run_process(lambda last_resort: serve_http(server, setup, last_resort), loop_factory())
     elif unix is not None or tcp is not None:
         run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
     else:
@@ -192,7 +192,10 @@ def run_sockets(
     _run_process(lambda last_resort: serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace, redact=redact))
 
 
-def _run_process(serve: Callable[[LastResort], Coroutine[Any, Any, None]]) -> None:
+def _run_process(
+    serve: Callable[[LastResort], Coroutine[Any, Any, None]],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
     """Run a server that owns the process but not its standard input and output."""
     from twopipes._channels.stderr import LogStream, StderrLog, reroute  # on stdio the guard has done this
 
@@ -201,7 +204,8 @@ def _run_process(serve: Callable[[LastResort], Coroutine[Any, Any, None]]) -> No
     children = Children()
     last_resort = LastResort(children.end, log.flush, meanwhile=children.guard)
     try:
-        asyncio.run(serve(last_resort))
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(serve(last_resort))
     finally:
         last_resort.call_off_until_exit(GRACE)
         children.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -55,6 +56,16 @@ class HttpSetup(NamedTuple):
         """Open the socket; a worker takes the one of the main process."""
         worker = Worker.take()
         return open_socket(self.address, self.options, has_auth=self.auth is not None) if worker is None else worker.socket
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop: uvloop if it is installed, as uvicorn does."""
+    try:
+        import uvloop  # noqa: PLC0415 - only where it is installed
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def run_workers(server: Server[Any], setup: HttpSetup, count: int) -> bool:
