@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from twopipes._http.options import HttpOptions
 from twopipes._server.http.asgi import Application
@@ -23,6 +23,9 @@ except ImportError as error:
 _IDLE: Final = 75
 # Connections beyond those with a request: idle ones, and those that get the answer that there are too many requests.
 _SPARE_CONNECTIONS: Final = 1_000
+# Seconds, at the end, for a request on a connection that has had none. A client that opens a connection uses it at once.
+FIRST_REQUEST: Final = 0.5
+_POLL: Final = 0.01
 
 
 class UvicornServer(uvicorn.Server):
@@ -45,11 +48,24 @@ class UvicornServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, let the application finish, and close every connection."""
+        await asyncio.sleep(0)  # accept what has waited for it
+        for server in self.servers:
+            server.close()
+        await self._wait_for_first_requests()
         draining = asyncio.ensure_future(self._drain())  # starts when the next method waits for the first time
         try:
             await super().shutdown(sockets)
         finally:
             await draining
+
+    async def _wait_for_first_requests(self) -> None:
+        """Let the connections that were accepted last send a request; a balancer does not send it again to another process."""
+        connections: set[Any] = self.server_state.connections
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_REQUEST):
+                await asyncio.sleep(0)  # asyncio makes the protocol of a connection after it has accepted it
+                while any(connection.cycle is None for connection in connections):
+                    await asyncio.sleep(_POLL)
 
 
 def make_uvicorn(app: Application, options: HttpOptions, drain: Callable[[], Awaitable[None]], *, patience: float) -> UvicornServer:
