@@ -38,7 +38,7 @@ from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
 
 _USAGE = """\
 twopipes check [options] -- CMD...
-       twopipes check [options] --unix PATH | --tcp HOST:PORT
+       twopipes check [options] URL | --unix PATH | --tcp HOST:PORT
        twopipes check --client [options] -- CMD... {server} ...
        twopipes check --client --print SCENARIO [options]
        twopipes check --trace-file FILE [--client]
@@ -58,6 +58,7 @@ _EXAMPLES = [
     "twopipes check --only FR,JR-06 --revision 2025-11-25 -- node build/index.js",
     'twopipes check --call \'search:{"query": "cats"}\' -- uvx some-server',
     "twopipes check --format junit -- python server.py > report.xml",
+    "twopipes check http://127.0.0.1:8000/mcp",
     "twopipes check --client -- python client.py {server}",
     "twopipes check --explain FR-04",
 ]
@@ -101,7 +102,7 @@ def _dispatch(options: Namespace, command: list[str] | None) -> int:
 
 def _parser() -> parsing.CommandParser:
     parser = parsing.CommandParser("check", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
-    what = parser.add_argument_group("what to check", "A server by its command after --, or one of:")
+    what = parser.add_argument_group("what to check", "A server by its command after --, by its URL, or one of:")
     parsing.add_socket_options(what)
     what.add_argument("--client", action="store_true", help="a client; {server} in its command is replaced by the fake server")
     text = "with --client: show the command of a fake server, to configure in a host"
@@ -117,6 +118,7 @@ def _parser() -> parsing.CommandParser:
     safe = parser.add_argument_group("tools to call besides those that declare readOnlyHint")
     parsing.add_list_option(safe, "--allow-tool", "NAME", "this tool, with generated arguments, valid and invalid ones")
     parsing.add_list_option(safe, "--call", "NAME:{JSON}", "this tool, with these arguments")
+    parsing.add_url_options(parser)
     parsing.add_start_options(parser)
     limits = parser.add_argument_group("time limits")
     parsing.add_timeout_option(limits, "default 10, and 20 for the first")
@@ -134,7 +136,8 @@ async def _check_server(options: Namespace, command: list[str] | None, wanted: s
     permissions, timeouts = _permissions(options), ProbeTimeouts()
     if (seconds := options.timeout) is not None:
         timeouts = ProbeTimeouts(start=max(seconds, timeouts.start), response=seconds, long=max(seconds, timeouts.long))
-    target = target_for(the_server(options, command).target, timeouts=timeouts, observer=recorder)
+    server = the_server(options, command)
+    target = target_for(server.target, headers=server.all_headers, timeouts=timeouts, observer=recorder)
     return await check_server(
         target, revisions=_revisions(options), wanted=wanted, permissions=permissions, on_progress=_progress(options)
     )

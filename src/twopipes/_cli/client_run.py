@@ -127,8 +127,9 @@ def run_client_command(options: argparse.Namespace, command: Sequence[str] | Non
     server = the_server(options, command)
     reporter = Reporter(Terminal(sys.stderr), quiet=options.quiet)
     conversation = Conversation(options, reporter, name=name)
-    target = observed_target(server.target, conversation.raw_results) if conversation.wants_json else server.target
-    settings = {**connect_options(options), **server.connect_options, **_callbacks(options, conversation)}
+    is_observed = conversation.wants_json
+    target = observed_target(server, conversation.raw_results) if is_observed else server.target
+    settings = {**connect_options(options), **({} if is_observed else server.connect_options), **_callbacks(options, conversation)}
 
     def on_interrupt(number: int) -> None:
         reporter.done()

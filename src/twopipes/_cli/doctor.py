@@ -154,9 +154,8 @@ def _examine_url(
     report = None if terminal is None else HttpReport(terminal)
     if report is not None:
         report.title(server.description)
-    headers = dict(server.headers) | ({"Authorization": f"Bearer {server.token}"} if server.token else {})
     try:
-        seen = asyncio.run(_run_until_signal(HttpExamination(str(server.target), timeouts, headers, report).run()))
+        seen = asyncio.run(_run_until_signal(HttpExamination(str(server.target), timeouts, server.all_headers, report).run()))
     finally:
         if report is not None:
             report.quiet()

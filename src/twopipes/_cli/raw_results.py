@@ -11,7 +11,8 @@ from msgspec import UNSET, DecodeError, Raw
 from msgspec import json as msgspec_json
 
 from twopipes._channels.address import parse_address
-from twopipes._client.targets import HTTP_SCHEMES, CommandTarget, Endpoint, OnStderr, SocketTarget, Target
+from twopipes._cli.server_options import ServerTarget
+from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, SocketTarget, Target
 from twopipes._jsonrpc import Batch, ErrorResponse, Request, Response, decode
 from twopipes._process.command import ServerCommand
 from twopipes._trace.format import Kind
@@ -73,23 +74,21 @@ class RawResults:
             self.error = _plain(msgspec_json.encode(message.error))
 
 
-def observed_target(given: ServerCommand | str, results: RawResults) -> Target:
-    """Return the target for a command or an address whose results are kept."""
-    if isinstance(given, ServerCommand):
-        return _ObservedCommand(given, results)
-    if given.lower().startswith(HTTP_SCHEMES):
-        return _observed_url(given, results)
-    return _ObservedSocket(given, results)
+def observed_target(server: ServerTarget, results: RawResults) -> Target:
+    """Return the target for a server whose results are kept."""
+    if isinstance(server.target, ServerCommand):
+        return _ObservedCommand(server.target, results)
+    return _observed_url(server, results) if server.is_url else _ObservedSocket(server.target, results)
 
 
-def _observed_url(url: str, results: RawResults) -> Target:
+def _observed_url(server: ServerTarget, results: RawResults) -> Target:
     from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - commands that start a server do not need it
 
     class ObservedUrl(HttpTarget):
         async def open(self, on_stderr: OnStderr | None) -> Endpoint:
             return results.observe(await super().open(on_stderr))
 
-    return ObservedUrl(url)
+    return ObservedUrl(str(server.target), server.headers, server.token)
 
 
 class _ObservedCommand(CommandTarget):

@@ -24,6 +24,7 @@ from twopipes.errors import TwopipesError
 
 _USAGE = """\
 twopipes replay FILE [--ignore NAME]... [options] -- CMD...
+       twopipes replay FILE [--ignore NAME]... [options] URL
        twopipes replay FILE [--ignore NAME]... [options] --unix PATH
        twopipes replay FILE [--ignore NAME]... [options] --tcp HOST:PORT"""
 _DESCRIPTION = """\
@@ -43,6 +44,7 @@ _EXAMPLES = [
     "twopipes replay session.jsonl -- python server.py",
     "twopipes replay session.jsonl --ignore timestamp -- python server.py",
     "twopipes replay session.jsonl --ignore result.content.0.text -- node index.js",
+    "twopipes replay session.jsonl http://127.0.0.1:8000/mcp",
 ]
 # Limits of the text output. JSON contains everything.
 _MAX_VALUE = 300  # characters of a value
@@ -66,20 +68,19 @@ _TITLES = {
 
 def replay(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words, command = parsing.split_command(arguments)
-    options = _parser().parse_args(words)
+    parser = _parser()
+    words, command = parser.split_server(arguments)
+    options = parser.parse_args(words)
     options.config = options.server = None
     conversation, connection = _load(options)
     server = the_server(options, command)
-    if server.is_url:
-        raise UsageError("replay needs a server on a byte stream: its command, --unix or --tcp; a server at a URL is not supported")
     plan = Replay(conversation, connection, ignore=options.ignore)
     seconds = _DEFAULT_TIMEOUT if options.timeout is None else options.timeout
     timeouts = ReplayTimeouts(seconds, is_exact=options.timeout is not None)
 
     async def work() -> int:
         try:
-            end = await run_replay(plan, server.target, timeouts)
+            end = await run_replay(plan, server, timeouts)
         except TwopipesError as error:
             raise UsageError(message_of(error)) from error
         report = compare(plan)
@@ -100,8 +101,9 @@ def _parser() -> parsing.CommandParser:
     parsing.add_timeout_option(parser, f"default {_DEFAULT_TIMEOUT:g}, or three times as long as the recorded server took")
     parser.add_argument("--connection", metavar="N", type=int, help="the connection to replay (default: the first)")
     parsing.add_format_option(parser)
-    which = parser.add_argument_group("which server", "Its command after --, or one of:")
+    which = parser.add_argument_group("which server", "Its command after --, its URL, or one of:")
     parsing.add_socket_options(which)
+    parsing.add_url_options(parser)
     parsing.add_start_options(parser)
     return parser
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from msgspec import Struct
 
 from twopipes._channels.base import Channel
+from twopipes._cli.server_options import ServerTarget
 from twopipes._client.targets import Endpoint, target_of
+from twopipes._tools.check.http.channel import HttpChannel
+from twopipes._tools.check.http.wire import parse_url
+from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.replay.script import Expected, Replay
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import ChannelBroken, ChannelClosed
@@ -51,17 +54,19 @@ class ReplayEnd(Struct, frozen=True):
     stderr: list[str]
 
 
-async def run_replay(replay: Replay, target: Any, timeouts: ReplayTimeouts) -> ReplayEnd:
+async def run_replay(replay: Replay, server: ServerTarget, timeouts: ReplayTimeouts) -> ReplayEnd:
     """Start or connect to the server, send the recorded messages, and stop it.
 
     The server is stopped even if this is cancelled.
     """
-    link = await target_of(target).open(None)
+    link = Endpoint(_http_channel(server)) if server.is_url else await target_of(server.target).open(None)
+    channel = link.channel
+    assert channel is not None  # only connect() uses HTTP without one
     receiver = _Receiver(replay)
     try:
-        reason = await _exchange(replay, link.channel, receiver, timeouts)
+        reason = await _exchange(replay, channel, receiver, timeouts)
         if reason is None:
-            await _close(link, receiver)
+            await _close(link, channel, receiver)
             reason = "it received all messages"
         elif link.child is not None and replay.has_ended and not receiver.is_flooded:
             reason = "it closed its output before the end of the replay, and is still running"
@@ -71,7 +76,7 @@ async def run_replay(replay: Replay, target: Any, timeouts: ReplayTimeouts) -> R
     finally:
         if link.child is not None:
             await link.child.shut_down()
-        await link.channel.close()
+        await channel.close()
         await link.release()
     return ReplayEnd(reason, link.child.stderr.lines() if link.child is not None else [])
 
@@ -150,18 +155,24 @@ async def _exchange(replay: Replay, channel: Channel, receiver: _Receiver, timeo
             return "it sent far more messages than the recorded server"
 
 
-async def _close(link: Endpoint, receiver: _Receiver) -> None:
+def _http_channel(server: ServerTarget) -> Channel:
+    """Return the lines of a server at a URL."""
+    address = parse_url(str(server.target))
+    return HttpChannel(address, timeouts=ProbeTimeouts(), headers=server.all_headers)
+
+
+async def _close(link: Endpoint, channel: Channel, receiver: _Receiver) -> None:
     """Close our side, and read what the server still sends."""
-    reading = asyncio.create_task(_read_rest(link.channel, receiver))
+    reading = asyncio.create_task(_read_rest(channel, receiver))
     try:
         if link.child is not None:
             await link.child.shut_down()
         else:
             with suppress(ChannelBroken, ChannelClosed, TimeoutError):
                 async with asyncio.timeout(_DRAIN_TIMEOUT):
-                    await link.channel.close_write()
+                    await channel.close_write()
                     await asyncio.shield(reading)
-            await link.channel.close()
+            await channel.close()
     finally:
         reading.cancel()
         with suppress(asyncio.CancelledError):

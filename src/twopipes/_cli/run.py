@@ -21,14 +21,18 @@ from twopipes.errors import TwopipesError
 if TYPE_CHECKING:
     from twopipes._server.app import Server
 
-_USAGE = "usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]"
+_USAGE = (
+    "usage: twopipes run FILE[:NAME] [--http PORT [--workers N] | --unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]"
+)
 _HELP = f"""\
 usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT]
                     [--trace FILE] [-- ARGUMENT ...]
+       twopipes run FILE[:NAME] --http [HOST:]PORT [--workers N] [--public]
+                    [-- ARGUMENT ...]
 
 Serves the Server object in a file or a module, over stdin and stdout, as a host
-expects, or on a socket. What the program prints goes to stderr, so that it
-cannot mix with the messages.
+expects, over HTTP, or on a socket. What the program prints goes to stderr, so
+that it cannot mix with the messages.
 
 arguments:
   FILE               a Python file, such as server.py, or the name of a module
@@ -38,13 +42,22 @@ arguments:
 options:
   --unix PATH        listen on a Unix socket instead of stdin and stdout
   --tcp HOST:PORT    listen on a TCP port instead, such as 127.0.0.1:9000
-  --trace FILE       record the messages in this file, for twopipes view
+  --http [HOST:]PORT serve over HTTP instead, on 127.0.0.1 unless HOST is given;
+                     needs: pip install "twopipes[http]"
+  --workers N        with --http: the number of processes; 1 by default. Legacy
+                     sessions need a single one, or a proxy that routes them
+  --public           with --http: allow an address that other machines can reach
+                     although the server has no auth=. Everyone who can reach it
+                     can call every tool
+  --trace FILE       record the messages in this file, for twopipes view; over
+                     HTTP, twopipes tap records them
   -h, --help         show this help
 
 examples:
   twopipes run server.py
   twopipes run server.py:weather --trace session.jsonl
   twopipes run package.server --tcp 127.0.0.1:9000
+  twopipes run server.py --http 8000 --workers 4
   twopipes run server.py -- --database notes.db
 
 {exit_code_help("run")}"""
@@ -52,16 +65,14 @@ examples:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    options, plain, rest = read_words(arguments, _USAGE, _HELP, with_value=("--unix", "--tcp", "--trace"))
+    with_value = ("--unix", "--tcp", "--http", "--workers", "--trace")
+    options, plain, rest = read_words(arguments, _USAGE, _HELP, with_value=with_value, switches=("--public",))
     if len(plain) != 1:
         raise UsageError(f"unknown argument {plain[1]}. {_USAGE}" if plain else f"no file given. {_USAGE}")
-    unix, tcp, trace = (options.get(name, [None])[-1] for name in ("--unix", "--tcp", "--trace"))
-    if unix is not None and tcp is not None:
-        raise UsageError("--unix and --tcp exclude each other; give one of them")
-    launch = Launch(unix=unix, tcp=None if tcp is None else tcp_address(tcp), trace=trace)
+    launch = _launch({name: values[-1] if values else "" for name, values in options.items()})
     path, name = split_target(plain[0])
     try:
-        if unix is None and tcp is None:
+        if launch.is_stdio:
             # Before the user's module is imported, so that even a flushed banner goes to stderr; and until the process exits.
             Guard.take()
         sys.argv = [path, *(rest or ())]  # as in `python server.py`
@@ -71,13 +82,37 @@ def run(arguments: Sequence[str]) -> int:
     return OK
 
 
+def _launch(options: dict[str, str]) -> Launch:
+    """Return the options as they are given to the server."""
+    ways = [name for name in ("--unix", "--tcp", "--http") if name in options]
+    if len(ways) > 1:
+        raise UsageError(f"{' and '.join(ways)} exclude each other; give one of them")
+    workers, tcp = options.get("--workers"), options.get("--tcp")
+    if workers is not None and not (workers.isascii() and workers.isdecimal() and int(workers)):
+        raise UsageError(f"--workers needs a number of at least 1, not {workers!r}")
+    for name in ("--workers", "--public"):
+        if name in options and "--http" not in options:
+            raise UsageError(f"{name} is for a server over HTTP; give it with --http PORT")
+    if "--http" in options and "--trace" in options:
+        raise UsageError("--trace does not record HTTP; use twopipes tap URL, or leave it out")
+    return Launch(
+        unix=options.get("--unix"),
+        tcp=None if tcp is None else tcp_address(tcp),
+        http=options.get("--http"),
+        workers=None if workers is None else int(workers),
+        public="--public" in options,
+        trace=options.get("--trace"),
+    )
+
+
 def serve(where: str, name: str, launch: Launch) -> None:
     """Import a file or module and serve the server in it, unless the import did so: a file may end with ``server.run()``."""
     Launch.current = launch
     try:
         module = _load(where)
         if not launch.has_served:
-            server_in(module, where, name).run(unix=launch.unix, tcp=launch.tcp, trace=launch.trace)
+            server = server_in(module, where, name)
+            server.run(unix=launch.unix, tcp=launch.tcp, http=launch.http, workers=launch.workers, trace=launch.trace)
     except UsageError as mistake:
         # An error while serving is reported as it is, whether the module or this function called server.run().
         if launch.has_served and mistake.__cause__ is not None:

@@ -34,7 +34,13 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # Seconds for the response to server/discover. A longer --timeout does not extend it.
 _PROBE = Timeouts().probe or 5.0
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
-_OPTIONS = {"connect": "--timeout {value}", "request": "--timeout {value}", "cwd": "--cwd FOLDER", "path": "--env PATH=FOLDERS"}
+_OPTIONS = {
+    "connect": "--timeout {value}",
+    "request": "--timeout {value}",
+    "cwd": "--cwd FOLDER",
+    "path": "--env PATH=FOLDERS",
+    "auth": f"--bearer TOKEN or {BEARER_VARIABLE}=TOKEN",
+}
 
 
 class ServerTarget(NamedTuple):
@@ -49,6 +55,11 @@ class ServerTarget(NamedTuple):
     def is_url(self) -> bool:
         """Whether it is a server at a URL."""
         return isinstance(self.target, str) and is_url(self.target)
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """The headers with the token, for what is not ``twopipes.connect``."""
+        return {**self.headers, **({"Authorization": f"Bearer {self.token}"} if self.token else {})}
 
     @property
     def connect_options(self) -> dict[str, Any]:

@@ -240,8 +240,10 @@ class HttpClientConnection(ClientConnection):
             )
         else:
             body = await response.read_error()
-            # HT-45: the body of an error status may be a JSON-RPC error; the session knows what it means.
-            if response.is_ok or response.content_type != JSON or not self._take_error(body, asked):
+            # HT-45: the body of an error status may be a JSON-RPC error; the session knows what it means. A refused token is not
+            # about the request.
+            is_message = response.content_type == JSON and not response.is_ok and response.status not in {401, 403}
+            if not (is_message and self._take_error(body, asked)):
                 raise response.error(body)
 
     def _take_body(self, body: bytes, asked: SentRequest) -> None:

@@ -19,11 +19,18 @@ class Launch:
         tcp: tuple[str, int] | None = None,
         http: str | int | None = None,
         workers: int | None = None,
+        public: bool = False,
         trace: str | None = None,
     ) -> None:
         self.unix = unix
         self.tcp = tcp
         self.http = http
         self.workers = workers
+        self.public = public
         self.trace = trace
         self.has_served = False
+
+    @property
+    def is_stdio(self) -> bool:
+        """Whether it names no other way to serve than standard input and output."""
+        return self.unix is None and self.tcp is None and self.http is None

@@ -68,9 +68,11 @@ def run(
     if launch is not None:
         launch.has_served = True
         trace = launch.trace or trace
-        if launch.unix is not None or launch.tcp is not None or launch.http is not None:
+        if not launch.is_stdio:
             unix, tcp, http = launch.unix, launch.tcp, launch.http
         workers = launch.workers or workers
+        if launch.public:
+            http_options = _public(http_options)
     of_http = {"workers": workers, "http_options": http_options, "auth": auth, "bus": bus}
     check_binding(http, {"unix": unix, "tcp": tcp, "trace": trace}, of_http)
     if http is not None:
@@ -83,6 +85,15 @@ def run(
         run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
     else:
         _run_stdio(server, trace, redact)
+
+
+def _public(options: HttpOptions | None) -> HttpOptions:
+    """Return the options for an address that other machines can reach."""
+    from msgspec.structs import replace  # only for HTTP
+
+    from twopipes._http.options import HttpOptions  # likewise
+
+    return replace(options or HttpOptions(), public=True)
 
 
 def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:

@@ -170,6 +170,7 @@ class _Tested(Target):
         observer = _FaultyChild(self._log, self._faults, next(self._connections))
         if isinstance(self._inner, MemoryTarget):
             endpoint = await self._inner.open(on_stderr)
+            assert endpoint.channel is not None
             endpoint.channel = observer.recorded(endpoint.channel)
         elif clock_of(asyncio.get_running_loop()) is not None:
             raise LocalProtocolError(

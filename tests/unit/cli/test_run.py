@@ -197,6 +197,11 @@ def test_missing_files(where, said):
         (["x.py", "--tcp", "9000"], "--tcp needs HOST:PORT, such as 127.0.0.1:9000, not '9000'"),
         (["x.py", "--tcp=localhost:"], "--tcp needs HOST:PORT, such as 127.0.0.1:9000, not 'localhost:'"),
         (["x.py", "--unix", "s", "--tcp", ":1"], "--unix and --tcp exclude each other"),
+        (["x.py", "--tcp", ":1", "--http", "1"], "--tcp and --http exclude each other"),
+        (["x.py", "--workers", "2"], "--workers is for a server over HTTP; give it with --http PORT"),
+        (["x.py", "--public"], "--public is for a server over HTTP"),
+        (["x.py", "--http", "1", "--workers", "0"], "--workers needs a number of at least 1, not '0'"),
+        (["x.py", "--http", "1", "--trace", "t"], "--trace does not record HTTP; use twopipes tap URL"),
     ],
 )
 def test_invalid_arguments(words, said, capsys):
@@ -218,7 +223,7 @@ def test_where_to_listen(value, meant, joined, write, monkeypatch):
     monkeypatch.setattr(sys, "argv", [])
     words = [f"--tcp={value}"] if joined else ["--tcp", value]
     assert main(["run", *words, write(ONE), "--trace", "t", "--", "a", "--b"]) == 0
-    assert given == {"unix": None, "tcp": meant, "trace": "t"}
+    assert given == {"unix": None, "tcp": meant, "http": None, "workers": None, "trace": "t"}
     assert sys.argv[1:] == ["a", "--b"]
 
 

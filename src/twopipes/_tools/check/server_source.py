@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 
 from twopipes._channels.address import parse_address
@@ -85,6 +85,7 @@ class AddressTarget(ServerTarget):
 
     async def _open(self, number: int) -> LiveConversation:
         channel = (await self._socket.open(None)).channel
+        assert channel is not None
         return LiveConversation(channel, timeouts=self.timeouts, number=number, observer=self.observer)
 
 
@@ -117,13 +118,17 @@ class ChannelTarget(ServerTarget):
 
 
 def target_for(
-    target: ServerCommand | str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None
+    target: ServerCommand | str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeouts: ProbeTimeouts | None = None,
+    observer: Observer | None = None,
 ) -> ServerTarget:
-    """Return the target of a command, ``unix:/path``, ``tcp://host:port`` or an HTTP URL."""
+    """Return the target of a command, ``unix:/path``, ``tcp://host:port`` or an HTTP URL, which gets ``headers``."""
     if isinstance(target, ServerCommand):
         return CommandTarget(target, timeouts=timeouts, observer=observer)
     if target.startswith(("http://", "https://")):
         from twopipes._tools.check.http.target import HttpTarget  # noqa: PLC0415 - a cycle: it is a ServerTarget
 
-        return HttpTarget(target, timeouts=timeouts, observer=observer)
+        return HttpTarget(target, headers=headers, timeouts=timeouts, observer=observer)
     return AddressTarget(target, timeouts=timeouts, observer=observer)

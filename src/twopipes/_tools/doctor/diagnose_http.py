@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.doctor.codes import Diagnosis, advice, diagnosis
 from twopipes._tools.doctor.diagnose import diagnose_eras, diagnose_lists, in_order
 from twopipes._tools.doctor.http_observations import FailureKind, HttpObservations, HttpReply
@@ -46,7 +47,7 @@ def _diagnose(seen: HttpObservations) -> Iterator[Diagnosis]:
     if opened is None:
         # The response to initialize, which every server knows, says more than that to server/discover.
         reply = seen.reply("initialize") or seen.reply("server/discover")
-        if reply is not None and not _has_message(seen, reply):
+        if reply is not None and not _is_about_mcp(seen, reply):
             yield from _of_reply(seen, reply)
             return
     if handshake is not None:
@@ -71,11 +72,14 @@ def _of_failure(reply: HttpReply) -> Diagnosis:
     return diagnosis(code, f"{where}: {failure.detail}", cause=cause, fix=fix)
 
 
-def _has_message(seen: HttpObservations, reply: HttpReply) -> bool:
-    """Whether the response to an opening is a message, valid or not."""
+def _is_about_mcp(seen: HttpObservations, reply: HttpReply) -> bool:
+    """Whether the response to an opening is a message, valid or not, and not only the text of an HTTP error."""
     purpose = "handshake" if reply.purpose == "initialize" else "discover"
     attempt = next((each for each in seen.attempts if each.purpose == purpose), None)
-    return attempt is not None and attempt.outcome not in {"silent", "gone"}
+    if attempt is None or attempt.outcome in {"silent", "gone"} or reply.status in {401, 403}:
+        return False
+    # A server without that method responds with 404 as well.
+    return reply.status != 404 or attempt.answers[0].code == METHOD_NOT_FOUND
 
 
 def _of_reply(seen: HttpObservations, reply: HttpReply) -> Iterator[Diagnosis]:

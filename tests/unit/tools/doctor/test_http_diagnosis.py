@@ -202,6 +202,14 @@ def test_the_metadata_is_read_from_the_url_of_the_challenge():
     assert "tokens are issued by https://auth.example" in examine(respond).only.evidence
 
 
+@pytest.mark.parametrize(("status", "code"), [("401 Unauthorized", "token-required"), ("404 Not Found", "no-endpoint")])
+def test_an_http_error_with_a_message_in_its_body(status, code):
+    examined = examine(
+        lambda _head, message: error(message, -32600, "no", status=status) if message else response(b"", status=status)
+    )
+    assert examined.only.code == code
+
+
 def test_a_refused_request():
     forbidden = response(b"invalid Host header", status="403 Forbidden", kind="text/plain")
     assert examine(always(forbidden)).only.code == "forbidden"
