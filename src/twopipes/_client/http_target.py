@@ -47,6 +47,7 @@ class HttpTarget(Target):
     """
 
     renews_sessions = True
+    may_be_silent = False
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, auth: ClientAuth | None = None) -> None:
         self.url = _checked_url(url)

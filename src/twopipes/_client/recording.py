@@ -21,6 +21,7 @@ class RecordedTarget(Target):
         self.identity = inner.identity
         self.reopens = inner.reopens
         self.renews_sessions = inner.renews_sessions
+        self.may_be_silent = inner.may_be_silent
         self.plan = inner.plan
         self._inner = inner
         self._is_ours = not isinstance(trace, Recorder)

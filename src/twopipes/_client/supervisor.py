@@ -286,7 +286,8 @@ class Supervisor:
         endpoint = await config.target.open(self._on_stderr)
         left = None if deadline is None else max(0.0, deadline - self.loop.time())
         # A server that was modern before is not taken for a legacy one because it is slow today.
-        probe = left if known is not None and known.era == "modern" else timeouts.probe
+        is_slow = (known is not None and known.era == "modern") or not config.target.may_be_silent
+        probe = left if is_slow else timeouts.probe
         session = ClientSession(
             config.profile,
             timeouts=structs.replace(timeouts, connect=left, probe=probe),

@@ -97,6 +97,7 @@ class Target:
     identity: str | None = None  # its key in the era cache; None if it has no stable key
     reopens = True  # whether it can be opened more than once
     renews_sessions = False  # whether a legacy session that the server has ended is opened again, whatever the policy for restarts
+    may_be_silent = True  # whether a legacy server may leave the probe unanswered; over HTTP, silence only means that it is slow
     plan: ShutdownPlan | None = None  # its own shutdown plan, if it has one
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
