@@ -44,8 +44,8 @@ options:
   --tcp HOST:PORT    listen on a TCP port instead, such as 127.0.0.1:9000
   --http [HOST:]PORT serve over HTTP instead, on 127.0.0.1 unless HOST is given;
                      needs: pip install "twopipes[http]"
-  --workers N        with --http: the number of processes; 1 by default. Legacy
-                     sessions need a single one, or a proxy that routes them
+  --workers N        with --http: the number of processes; 1 by default. A
+                     process that crashes is replaced
   --public           with --http: allow an address that other machines can reach
                      although the server has no auth=. Everyone who can reach it
                      can call every tool
