@@ -36,7 +36,7 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     # "auto" responds with JSON if the response is the first message of a call, and with a stream of events otherwise. "stream"
     # always responds with a stream, which shows a proxy early that the server is alive.
     responses: Responses = "auto"
-    # Bytes. The largest body of a request. It bounds what a client can make the server hold before it is authorized to do more.
+    # Bytes. The largest body of a request. Arguments are rarely larger than a document, and max_requests bodies may arrive at once.
     max_body: int = 4 * MIB
     # Requests that may be open at once, without subscriptions and GET streams. More are refused with 503.
     max_requests: int = 1_000
@@ -53,7 +53,7 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     keep_alive: float = 15.0
     # Seconds that a client may stop reading its response. Then the response is ended and the request is cancelled.
     write_timeout: float = 30.0
-    # Seconds that the body of a request may take to arrive.
+    # Seconds that the body of a request may take to arrive; with server.run(http=...), the headers too.
     read_timeout: float = 30.0
     # Events of one stream that a legacy client can still ask for after a lost connection.
     events_per_stream: int = 1_000
