@@ -19,21 +19,21 @@ start a project:
   install HOST -- CMD...  add a server to the configuration of a host
 
 serve:
-  run FILE[:NAME]         serve the Server object in a file or module
+  run FILE[:NAME]         serve the Server object in a file; --http 8000 for HTTP
   mock FILE               serve the responses of a recorded trace
 
-use a server:
+use a server (a URL instead of -- CMD... names one over HTTP):
   list -- CMD...          list its tools, resources and prompts
   call TOOL -- CMD...     call a tool
   read URI -- CMD...      read a resource
   prompt NAME -- CMD...   get a prompt
 
 debug and test:
-  tap -- CMD...           record the messages between a host and a server
+  tap -- CMD... | URL     record the messages between a host and a server
   view FILE               show a trace in the terminal or as an HTML page
   replay FILE -- CMD...   send recorded requests again, compare the responses
-  doctor -- CMD...        find out why a server does not connect
-  check -- CMD...         check a server or a client against the protocol
+  doctor -- CMD... | URL  find out why a server does not connect
+  check -- CMD... | URL   check a server or a client against the protocol
 
 Run `twopipes COMMAND --help` for the options of a command, or
 `twopipes --version`.
