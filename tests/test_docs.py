@@ -63,7 +63,7 @@ def test_the_reference_has_every_public_name():
     "kind", [twopipes.Client, twopipes.CallResult, twopipes.Subscription, types.InputRequired, types.Elicitation]
 )
 def test_the_reference_of_the_client_has_every_member(kind):
-    internal = {"acknowledged", "attach", "changed", "detach", "ended", "fail", "lost", "notified", "reopened"}
+    internal = {"acknowledged", "attach", "changed", "detach", "ended", "fail", "lost", "notified", "pause", "reopened"}
     assert {each for each in dir(kind) if not each.startswith("_")} - internal <= words_of("client.md")
 
 
