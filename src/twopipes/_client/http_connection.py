@@ -22,7 +22,7 @@ from twopipes._client.http_exchange import EVENT_STREAM, JSON, BodyTooLong, Disc
 from twopipes._client.http_stream import ServerStream
 from twopipes._client.targets import Observe
 from twopipes._client.tool_headers import ToolHeaders
-from twopipes._codes import HEADER_MISMATCH
+from twopipes._codes import HEADER_MISMATCH, METHOD_NOT_FOUND
 from twopipes._http.headers import LAST_EVENT_ID, METHOD, PROTOCOL_VERSION, SESSION_ID
 from twopipes._http.sse import SseEvent
 from twopipes._jsonrpc import Batch, ErrorResponse, Message, Notification, salvage_id
@@ -40,6 +40,7 @@ _GET: Final = {"Accept": EVENT_STREAM}
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 # Statuses with which a legacy server may refuse a probe that it does not understand. With others, the handshake would fail too.
 _MAY_BE_LEGACY: Final = frozenset({400, 404, 405, 406, 409, 411, 415, 422, 500, 501})
+_ABOUT_AUTHORIZATION: Final = frozenset({401, 403, 407})
 # Seconds in which a stream may end after its response, so that its connection can be used again.
 _LAST_READ: Final = 1.0
 # Seconds to wait for the stream of GET before the session is used. Some servers send no headers before the first event.
@@ -242,8 +243,8 @@ class HttpClientConnection(ClientConnection):
             body = await response.read_error()
             # HT-45: the body of an error status may be a JSON-RPC error; the session knows what it means. A refused token is not
             # about the request.
-            is_message = response.content_type == JSON and not response.is_ok and response.status not in {401, 403}
-            if not (is_message and self._take_error(body, asked)):
+            is_message = response.content_type == JSON and not response.is_ok and response.status not in _ABOUT_AUTHORIZATION
+            if not (is_message and self._take_error(body, asked, response.status)):
                 raise response.error(body)
 
     def _take_body(self, body: bytes, asked: SentRequest) -> None:
@@ -251,11 +252,11 @@ class HttpClientConnection(ClientConnection):
         if self._is_open(asked) and isinstance(rejected := self.session.decode_body(body), LineRejected):
             raise RemoteProtocolError(f"the response to {asked.method} is {rejected}", excerpt=rejected.excerpt)
 
-    def _take_error(self, body: bytes, asked: SentRequest) -> bool:
+    def _take_error(self, body: bytes, asked: SentRequest, status: int) -> bool:
         """Take the JSON-RPC error of a response with an error status. Return False if it is something else."""
         message = self.session.decode_body(body)
-        if not isinstance(message, ErrorResponse):
-            return False
+        if not isinstance(message, ErrorResponse) or (status == 404 and message.error.code != METHOD_NOT_FOUND):
+            return False  # with any other code, 404 is about the path
         if asked.method == "server/discover" and message.error.code == HEADER_MISMATCH and not self._opening.done():
             # HT-45: a modern server. It would refuse the handshake too, with an error that explains less.
             raise OpeningFailed(

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
+import msgspec
+
 from twopipes._client.http_auth import Credentials
 from twopipes.errors import HttpError, HttpReason, LocalProtocolError
 from twopipes.settings import Limits
@@ -32,12 +34,22 @@ _KEEP_ALIVE: Final = 4.0
 _TCP_KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 # Bytes of an error response that are read: a JSON-RPC error, or enough of a page to recognise it.
 _MAX_ERROR_BODY: Final = 64 * 1024
+# Characters of the server's own words in an error message.
+_MAX_DETAIL: Final = 300
 # How often one request is sent: redirects and answered challenges repeat it.
 _MAX_ATTEMPTS: Final = 4
 _KEEPS_METHOD: Final = frozenset({307, 308})
 # The server, or a proxy before it, did not handle the request, and may do so later.
 _TEMPORARY: Final = frozenset({429, 502, 503, 504})
 _UNFINISHED: Final = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+class _Error(msgspec.Struct):
+    message: str
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Error
 
 
 class Disconnected(Exception):
@@ -96,7 +108,8 @@ class HttpResponse:
     def error(self, body: bytes = b"") -> HttpError:
         """Return the error for a response that is not one of MCP."""
         reason: HttpReason = "status"
-        detail = f"{self._inner.reason or ''}".strip()
+        detail = _message_in(body) if self.content_type == JSON else ""
+        detail = detail or (self._inner.reason or "").strip()
         if self.content_type == "text/html" and (self.is_ok or self.status in {404, 405}):
             reason, detail = "HTML", ""
         elif self.is_ok:
@@ -226,6 +239,14 @@ def shown(url: str) -> str:
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _message_in(body: bytes) -> str:
+    """Return the message of a JSON-RPC error, as short text; empty if the body is something else."""
+    with suppress(ValueError, RecursionError):
+        found = msgspec.json.decode(body, type=_ErrorBody).error.message
+        return "".join(each if each.isprintable() else " " for each in found[:_MAX_DETAIL])
+    return ""
 
 
 def _challenges(response: aiohttp.ClientResponse) -> tuple[str, ...]:
