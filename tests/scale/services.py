@@ -70,6 +70,10 @@ class Service:
         self.until(self.is_ready)
         return self
 
+    @property
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
     def is_ready(self):
         return accepts(self.port)
 
@@ -95,7 +99,7 @@ class Service:
 
     def end(self):
         """End the program if it still runs."""
-        if self.process is not None and self.process.poll() is None:
+        if self.is_running:
             self.send(signal.SIGCONT)  # a test may have stopped it
             self.send(signal.SIGTERM)
             try:

@@ -53,7 +53,7 @@ async def load(client, url, count, *, midway, at_once=16):
 
 def written(site):
     """Count how often each line was written."""
-    with closing(sqlite3.connect(site.a.folder / "notes.db")) as database:
+    with closing(sqlite3.connect(site.folder / "notes.db")) as database:
         return Counter(line for (line,) in database.execute("select text from lines where note = 'load'"))
 
 
