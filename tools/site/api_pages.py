@@ -32,7 +32,7 @@ TITLES = {
 FIRST = ["Server", "Context", "ToolResult", "Image", "Audio", "connect", "Client", "CallResult", "Subscription", "TwopipesError"]
 # Methods that other modules of the package call, and users do not.
 INTERNAL = {
-    "Subscription": ["acknowledged", "attach", "changed", "detach", "ended", "fail", "lost", "notified", "pause", "reopened"],
+    "Subscription": ["acknowledged", "attach", "changed", "detach", "ended", "fail", "notified", "pause"],
 }
 
 
