@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from twopipes._cli.command_parser import CommandParser, add_list_option, split_command
+from twopipes._cli.command_parser import CommandParser, add_list_option, is_url
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.command_words import Resolved, check_name, resolved, suggested_name
@@ -66,8 +66,9 @@ class Plan(NamedTuple):
 
 def install(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words, command = split_command(arguments)
-    options = _parser().parse_args(words)
+    parser = _parser()
+    words, command = parser.split_server(arguments)
+    options = parser.parse_args(words)
     try:
         if options.list:
             _list(Machine.this())
@@ -122,6 +123,11 @@ def _install(options: Namespace, command: Sequence[str] | None) -> None:
     host = _host(options.host)
     if not command:
         raise UsageError("no server given; put its command after --, such as: -- python server.py")
+    if len(command) == 1 and is_url(command[0]):
+        raise UsageError(
+            f"install writes commands only; add the URL to the configuration of {host.title} yourself, where most hosts take"
+            f' {{"mcpServers": {{"NAME": {{"type": "http", "url": "{command[0]}"}}}}}}'
+        )
     name = check_name(options.name) if options.name else suggested_name(command, str(Path.cwd()))
     found = Resolved(list(command), [], []) if options.as_is else resolved(command, os.environ, str(Path.cwd()))
     words = _with_tap(found.words) if options.tap else found.words

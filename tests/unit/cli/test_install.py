@@ -229,6 +229,11 @@ def test_a_concurrent_change_by_the_host_is_detected(say, home, monkeypatch):
     [
         ([], "no host given; known hosts: claude-code,"),
         (["cursr", "--", "x"], "unknown host 'cursr'; did you mean cursor?"),
+        (
+            ["cursor", "https://example.com/mcp"],
+            "install writes commands only; add the URL to the configuration of Cursor yourself",
+        ),
+        (["cursor", "--", "https://example.com/mcp"], "install writes commands only"),
         (["gemini", "--", "x"], "did you mean gemini-cli?"),
         (["emacs", "--", "x"], "For other hosts: twopipes install generic --config FILE"),
         (["cursor"], "put its command after --"),
