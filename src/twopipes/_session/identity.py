@@ -17,8 +17,11 @@ from twopipes.errors import LocalProtocolError
 
 def info_in(meta: Mapping[str, Any] | None, key: str) -> Implementation | None:
     """Return the identity of a peer, which is for logs only, or ``None`` if it is absent or malformed (VN-03, VN-14)."""
+    value = None if meta is None else meta.get(key)
+    if value is None:
+        return None
     try:
-        return convert((meta or {}).get(key), Implementation | None)
+        return convert(value, Implementation)
     except ValidationError:
         return None
 
