@@ -1,4 +1,4 @@
-"""Serving over HTTP: options, who may connect, and what several processes share."""
+"""HTTP: options of a server, who may connect, what several processes share, and how a client answers a challenge."""
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:
