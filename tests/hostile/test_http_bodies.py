@@ -200,9 +200,10 @@ def test_a_body_longer_than_it_says_is_not_part_of_the_request(target):
     with target.connect() as connection:
         connection.send(request_bytes(headers=HEADERS, body=GOOD["body"] + b"evil", length=len(GOOD["body"]), host="localhost"))
         received = connection.wait_until_closed()
-    # The rest is a second request, and not a valid one. It may be refused before the first one is answered.
-    assert received.count(b"HTTP/1.1 400") == 1
+    # The rest is a second request, and not a valid one. It may be refused before the first one is answered, or never be complete.
+    assert received.count(b"HTTP/1.1 200") + received.count(b"HTTP/1.1 400") in {1, 2}
     assert received.count(b"HTTP/1.1 200") <= 1
+    assert b"evil" not in received
 
 
 @pytest.mark.parametrize(

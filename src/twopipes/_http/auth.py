@@ -145,7 +145,7 @@ class Guard:
         """
         header = headers.get("authorization")
         token = None if header is None else bearer_token(header)
-        if token is None:
+        if token is None:  # HT-05
             return self._missing(header, endpoint)
         identity = await self._verify(token)
         if isinstance(identity, Refusal):

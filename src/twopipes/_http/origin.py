@@ -138,6 +138,7 @@ class AccessList:
             return None
         if (name, None) in self._hosts or (name, port) in self._hosts or name.endswith(self._suffixes):
             return None
+        # HT-03: a name that DNS rebinding can use.
         return Refusal(403, f"Host {name!r} is not allowed; if clients use this name, add it to HttpOptions(hosts=...)")
 
     def _check_origin(self, host: str | None, origin: str | None, local: str | None) -> Refusal | None:
@@ -149,6 +150,7 @@ class AccessList:
             return Refusal(403, "this Origin is not allowed; only pages with a name can be in HttpOptions(origins=...)")
         if parsed in self._origins or (_is_loopback_page(parsed) and _is_served_on_loopback(host, local)):
             return None
+        # HT-02
         return Refusal(403, f"Origin {_spell(parsed)} is not allowed; if you trust its pages, add it to HttpOptions(origins=...)")
 
 

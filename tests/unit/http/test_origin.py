@@ -1,4 +1,4 @@
-"""Which Host and Origin headers a server accepts (HTTP: DNS rebinding), and CORS."""
+"""Which Host and Origin headers a server accepts against DNS rebinding (HT-02, HT-03), and CORS."""
 
 import pytest
 from hypothesis import given

@@ -100,7 +100,7 @@ def _h11_protocol() -> type[asyncio.Protocol]:
     from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - the extra `http`
 
     class BoundedH11(_Bounded, H11Protocol):
-        """h11 limits the size of headers itself, to 64 KiB."""
+        """h11 limits headers that arrive in parts to 64 KiB, and those that arrive at once are as long as one read at most."""
 
     return BoundedH11
 
