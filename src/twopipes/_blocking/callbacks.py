@@ -164,6 +164,24 @@ def roots_in_a_thread(roots: Roots, slots: asyncio.Semaphore) -> Roots:
     return in_a_thread(roots, slots) or () if callable(roots) else roots
 
 
+def auth_in_a_thread(auth: Any, slots: asyncio.Semaphore) -> Any:
+    """Do the same for ``auth``: a function, or an object that answers challenges. A token stays as it is."""
+    if hasattr(auth, "challenge"):
+        return _ThreadedAuthenticator(auth, slots)
+    return in_a_thread(auth, slots) if callable(auth) else auth
+
+
+class _ThreadedAuthenticator:
+    """An authenticator whose methods run in threads. One that cannot be called has no first token."""
+
+    def __init__(self, inner: Any, slots: asyncio.Semaphore) -> None:
+        self.challenge = in_a_thread(inner.challenge, slots)
+        self._token = in_a_thread(inner, slots) if callable(inner) else None
+
+    async def __call__(self) -> Any:
+        return None if self._token is None else await self._token()
+
+
 async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a function in a new daemon thread.
 

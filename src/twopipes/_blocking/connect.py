@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from msgspec import structs
 
 from twopipes._blocking import callbacks
-from twopipes._blocking.callbacks import CallbackThread, in_a_thread, roots_in_a_thread
+from twopipes._blocking.callbacks import CallbackThread, auth_in_a_thread, in_a_thread, roots_in_a_thread
 from twopipes._blocking.client import Client
 from twopipes._blocking.loop import ClientLease, LoopThread
 from twopipes._channels.base import Channel
@@ -68,6 +68,9 @@ def connect(target: Given, /, *arguments: str, **options: Any) -> Client:
         }
         if options.get("roots") is not None:
             wrapped["roots"] = roots_in_a_thread(options["roots"], slots)
+        if options.get("auth") is not None:
+            # Slots of its own: a callback that answers a question may wait for a call that needs a token.
+            wrapped["auth"] = auth_in_a_thread(options["auth"], asyncio.Semaphore(callbacks.MAX_QUESTIONS))
         rare: ClientOptions = options.get("options") or ClientOptions()
         wrapped["options"] = structs.replace(rare, on_notification=callback_thread.wrap(rare.on_notification))
         try:

@@ -691,16 +691,37 @@ async def test_a_recording_has_each_message_as_a_line(tmp_path):
     ]
 
 
+class BlockingSignIn:
+    """Gets its tokens in threads that are not those of a loop."""
+
+    def __init__(self):
+        self.is_in_a_loop = []
+
+    def __call__(self):
+        self.challenge(None)
+        return "first"
+
+    def challenge(self, challenge):
+        try:
+            asyncio.get_running_loop()
+            self.is_in_a_loop.append(True)
+        except RuntimeError:
+            self.is_in_a_loop.append(False)
+        return "second"
+
+
+@pytest.mark.parametrize("auth", ["second", lambda: "second", BlockingSignIn()])
 @scene
-async def test_the_blocking_client_takes_a_url():
+async def test_the_blocking_client_takes_a_url(auth):
     def use(url):
-        with blocking.connect(url, auth=lambda: "secret") as client:
+        with blocking.connect(url, auth=auth) as client:
             return client.call_tool("work").text
 
-    fake = FakeHttp({"tools/call": text("done")})
+    fake = FakeHttp({"tools/call": guarded(["second"], text("done"))})
     async with fake as url:
         assert await asyncio.to_thread(use, url) == "done"
-    assert fake.seen[0].headers["Authorization"] == "Bearer secret"
+    assert fake.seen[-1].headers["Authorization"] == "Bearer second"
+    assert not any(getattr(auth, "is_in_a_loop", []))
 
 
 def test_without_the_library_the_error_names_the_extra():
