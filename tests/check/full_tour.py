@@ -8,6 +8,13 @@ from typing import Any
 from twopipes import Timeouts, TwopipesError, connect
 
 
+def arguments_for(tool: Any) -> dict[str, Any]:
+    """Return the defaults of the arguments that a tool requires."""
+    schema = tool.input_schema
+    properties = {name: schema["properties"][name] for name in schema.get("required", ()) if name in schema.get("properties", {})}
+    return {name: each["default"] for name, each in properties.items() if "default" in each}
+
+
 async def tour(server: Any, **options: Any) -> None:
     """List everything, call every tool, read, prompt, listen, answer, and disconnect. Use only declared features (LC-11)."""
     options = {
@@ -25,7 +32,7 @@ async def tour(server: Any, **options: Any) -> None:
             with suppress(TwopipesError):
                 # A tool with this name may never return. A short timeout lets the check see the cancellation.
                 soon = Timeouts(request=0.2, total=0.2) if tool.name == "stuck" else None
-                await client.call_tool(tool.name, on_progress=lambda _progress: None, timeouts=soon)
+                await client.call_tool(tool.name, arguments_for(tool), on_progress=lambda _progress: None, timeouts=soon)
         for resource in await client.list_resources() if can.allows("resources") else ():
             with suppress(TwopipesError):
                 await client.read_resource(resource.uri)

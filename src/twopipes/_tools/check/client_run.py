@@ -38,6 +38,7 @@ class Driver(ABC):
 
     description: str  # the client, for messages
     has_processes = True  # whether the client launches its server as a process
+    is_http = False  # whether the client connects over HTTP
 
     @abstractmethod
     async def drive(self, fake: FakeServer) -> None:
@@ -187,6 +188,10 @@ async def run_scenario(driver: Driver, fake: FakeServer) -> None:
     scenario = fake.scenario
     if scenario.needs_process and not driver.has_processes:
         fake.skip_the_rest("it needs a client that launches a process")
+        return
+    if scenario.transport is not None and (scenario.transport == "http") != driver.is_http:
+        only = "a client that connects over HTTP" if scenario.transport == "http" else "a stream of lines"
+        fake.skip_the_rest(f"it needs {only}")
         return
     playing = asyncio.create_task(scenario.body(fake))
     # Run the scenario up to its first wait before the client starts, so that the client sees its changes.

@@ -26,6 +26,7 @@ from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
+from twopipes._tools.check.http.side import HttpSide
 from twopipes._tools.check.line_reader import LineReader
 from twopipes._tools.check.messages import ClientMessage, Found, Waiter, asked_for, decoded, id_key, parts_of, same_id
 from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts
@@ -128,6 +129,7 @@ class FakeServer(VerdictRecorder, Waiter):
         # Handlers by method: a plain or async function of the ClientMessage that returns a result, Fault, RawResult, SILENCE, or
         # None for the healthy response.
         self.on: dict[str, Handler] = {}
+        self.http = HttpSide()  # over HTTP: the requests of the client, and how they are answered
         self.connections: list[FakeConnection] = []  # a client that starts its server again makes a new one
         self.received_lines: list[ClientMessage] = []  # over all connections
         self.ends_with_input = True  # whether a connection ends when the client closes its input, as with a healthy server

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -42,6 +42,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     speaks: tuple[str, ...] = ()  # the revisions that the fake server speaks, in order
     relay: tuple[str, ...] = ()  # options for the process that the client launches: see relay_process.py
     needs_process: bool = False  # it is about processes (stderr, signals, exits) and is skipped without one
+    transport: Literal["http", "stream"] | None = None  # it is about HTTP, or about streams of lines
     judged: bool = True  # whether the messages of the client are judged passively; False if the scenario provokes breaches
     # It is about clients of both eras: what the client does with a healthy server of each era is recorded first, even if only one
     # revision is tried; see FakeServer.baselines.

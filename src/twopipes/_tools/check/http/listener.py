@@ -12,6 +12,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import json as msgspec_json
+
 from twopipes._http.sse import encode_event
 from twopipes._tools.check.http.wire import JSON, STREAM
 from twopipes._tools.check.messages import decoded
@@ -34,6 +36,12 @@ class HttpRequest:
         self.headers = [(name.strip(), value.strip()) for name, _, value in pairs]
         self.body = body
         self.at = at
+        self.reply: HttpReply | None = None  # set by the handler
+
+    @property
+    def was_left(self) -> bool:
+        """Whether the client closed the connection before the response had ended."""
+        return self.reply is not None and self.reply.is_gone.is_set() and not self.reply.is_ended
 
     @property
     def path(self) -> str:
@@ -66,8 +74,15 @@ class HttpReply:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self.is_started = False
-        self.is_ended = False
-        self.is_gone = asyncio.Event()  # whether the client has closed the connection before the end
+        self.is_done = asyncio.Event()  # whether the response has ended
+        self.is_gone = asyncio.Event()  # whether the client has closed the connection
+        self.spelled: Callable[[str], str] = str  # how the names of headers are written
+        self.indents = False  # whether JSON is written over several lines
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the response has ended."""
+        return self.is_done.is_set()
 
     def empty(self, status: int, headers: Mapping[str, str] | None = None) -> None:
         """Send a response without a body."""
@@ -75,13 +90,15 @@ class HttpReply:
 
     def json(self, line: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         """Send one message as the whole response."""
+        if self.indents:
+            line = msgspec_json.format(line, indent=2)
         self.whole(status, {"Content-Type": JSON, **(headers or {})}, line)
 
     def whole(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a response of a known length."""
         self._start(status, {**headers, "Content-Length": str(len(body))})
         self._write(body)
-        self.is_ended = True
+        self.is_done.set()
 
     def stream(self, headers: Mapping[str, str] | None = None, *, status: int = 200) -> None:
         """Begin a stream of events, unless it has begun."""
@@ -102,13 +119,19 @@ class HttpReply:
         """End a stream."""
         if not self.is_ended:
             self._write(b"0\r\n\r\n")
-            self.is_ended = True
+            self.is_done.set()
+
+    def abort(self) -> None:
+        """Close the connection, whatever was sent."""
+        self.is_done.set()
+        self._writer.close()
 
     def _start(self, status: int, headers: Mapping[str, str]) -> None:
         self.is_started = True
+        named = [(self.spelled(name), value) for name, value in headers.items()]
         lines = [
             f"HTTP/1.1 {status} {_REASONS.get(status, '')}",
-            *(f"{name}: {value}" for name, value in headers.items()),
+            *(f"{name}: {value}" for name, value in named),
             "Connection: close",
         ]
         self._write("\r\n".join([*lines, "", ""]).encode("latin-1"))
