@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
+from twopipes._tools.check.http.drivers import HttpInProcessDriver
 from twopipes._tools.check.http.target import HttpTarget
 from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.scenario import all_scenarios
@@ -121,6 +123,13 @@ def test_our_client_over_tcp(revisions):
             await listener.close()
 
     outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour), revisions=revisions))
+    assert outcome.revisions == list(revisions)
+    assert breaches(outcome) == []
+
+
+@over_sockets
+def test_our_client_over_http(revisions):
+    outcome = patiently(lambda: of_client(HttpInProcessDriver(partial(tour, timeouts=scaled(BRISK))), revisions=revisions))
     assert outcome.revisions == list(revisions)
     assert breaches(outcome) == []
 

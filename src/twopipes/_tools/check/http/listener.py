@@ -152,15 +152,13 @@ async def listening(handle: Handle, *, path: str = "/mcp") -> AsyncIterator[str]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(*_SOME_ERRORS):
-            try:
-                await _serve(reader, writer, handle, loop)
-            finally:
-                writer.close()
+            await _serve(reader, writer, handle, loop)
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = loop.create_task(serve(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        task.add_done_callback(lambda _task: writer.close())  # also of a task that is cancelled before it has started
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=_MAX_HEAD)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from twopipes._http.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
@@ -120,23 +119,27 @@ async def sends_comments(fake: FakeServer) -> None:
 
 
 @scenario("HT-19", transport="http")
-async def writes_streams_in_other_ways(fake: FakeServer) -> None:
-    """Streams have other line ends, no space after the colon, data of several lines, and unknown fields."""
-    forms: list[Callable[[bytes], bytes]] = [
-        lambda line: b"data:" + line + b"\r\n\r\n",
-        lambda line: b"event: message\rdata: " + line + b"\r\r",
-        lambda line: b"twopipes: unknown\nevent\ndata: " + line.replace(b',"', b',\ndata: "', 1) + b"\n\n",
-    ]
-    count = 0
-
-    def write(line: bytes) -> bytes:
-        nonlocal count
-        count += 1
-        return forms[count % len(forms)](line)
-
+async def ends_lines_with_crlf(fake: FakeServer) -> None:
+    """The lines of streams end with CRLF, and have no space after the colon."""
     fake.http.streams = True
-    fake.http.write_event = write
-    await _as_usual(fake, "HT-19", "streams were written in other ways that the standard allows")
+    fake.http.write_event = lambda line: b"data:" + line + b"\r\n\r\n"
+    await _as_usual(fake, "HT-19", "the lines of streams ended with CRLF, without a space after the colon")
+
+
+@scenario("HT-19", transport="http")
+async def ends_lines_with_cr(fake: FakeServer) -> None:
+    """The lines of streams end with CR, and events have a type."""
+    fake.http.streams = True
+    fake.http.write_event = lambda line: b"event: message\rdata: " + line + b"\r\r"
+    await _as_usual(fake, "HT-19", "the lines of streams ended with CR")
+
+
+@scenario("HT-19", transport="http")
+async def splits_the_data_of_events(fake: FakeServer) -> None:
+    """Each message is in several data lines, with unknown fields between them."""
+    fake.http.streams = True
+    fake.http.write_event = lambda line: b"event\ndata: " + line.replace(b',"', b',\ntwopipes: unknown\ndata: "', 1) + b"\n\n"
+    await _as_usual(fake, "HT-19", "messages were in several data lines")
 
 
 @scenario("HT-65", transport="http", revisions=MODERN)
@@ -156,7 +159,7 @@ async def _as_usual(fake: FakeServer, rule: str, when: str) -> None:
 
 
 @scenario("HT-21", "HT-23", transport="http")
-async def never_answers_a_call(fake: FakeServer) -> None:
+async def never_answers_a_post(fake: FakeServer) -> None:
     """The tool ``stuck`` never returns, so a client with a timeout gives up."""
     fake.add_tool("stuck", SILENCE)
     await fake.wait_for(lambda message: message.method == "tools/call" and message.params.get("name") == "stuck")

@@ -181,6 +181,9 @@ class HttpExchange:
             self.close()
             why = f"no connection within {within:g} s" if isinstance(error, TimeoutError) else str(error)
             raise ChannelBroken(f"{address.url} cannot be reached: {why}") from error
+        except asyncio.CancelledError:
+            self.close()
+            raise
         finally:
             self.is_sent.set()
 

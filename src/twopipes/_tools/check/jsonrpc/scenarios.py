@@ -135,7 +135,7 @@ async def sends_unrequested_responses(fake: FakeServer) -> None:
     fake.forbid("JR-10", answered, "a notification that is unknown, or lacks its params, was answered")
 
 
-@scenario("JR-15", "JR-20", "ER-02", judged=False)
+@scenario("JR-15", "JR-20", "ER-02", transport="stream", judged=False)
 async def sends_broken_lines(fake: FakeServer) -> None:
     """Sends lines that are not JSON, not an object, not UTF-8 or not a message, one with a byte order mark, and arrays."""
 

@@ -98,7 +98,7 @@ def _judge_end(fake: FakeServer, which: str) -> bool:
     return fake.expect("SD-01", _ends(fake) and fake.left_at is not None, why)
 
 
-@scenario("SD-03", "SD-04", "SD-05", "SD-06")
+@scenario("SD-03", "SD-04", "SD-05", "SD-06", transport="stream")
 async def exits_once_during_a_call(fake: FakeServer) -> None:
     """The server exits instead of responding to the first call; the next server is healthy."""
     lost: list[ClientMessage] = []

@@ -14,7 +14,7 @@ from twopipes._tools.check.scenario import scenario
 _LONGEST = 15.0
 
 
-@scenario("TO-01", "TO-02", judged=False)
+@scenario("TO-01", "TO-02", transport="stream", judged=False)
 async def never_answers_a_call(fake: FakeServer) -> None:
     """The first call of a tool gets no response; everything else does."""
     fake.on["tools/call"] = lambda message: SILENCE if fake.first("tools/call") is message else None
