@@ -1,4 +1,4 @@
-"""A client that uses every feature of a server. As a program, ``python full_tour.py CMD...``, it launches the server."""
+"""A client that uses every feature of a server. As a program, ``python full_tour.py CMD...|URL``, it launches the server."""
 
 import asyncio
 import sys
@@ -54,4 +54,5 @@ async def tour(server: Any, **options: Any) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(tour(sys.argv[1:]))
+    words = sys.argv[1:]
+    asyncio.run(tour(words[0] if words[0].startswith("http") else words))

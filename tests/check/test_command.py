@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from check.healthy import EXAMPLE
+from check.healthy import EXAMPLE, new_server
+from http_server import serve_asgi
 from twopipes._cli import main
 from twopipes._tools.check.client_run import CommandDriver, filled_in
 from twopipes.errors import LocalProtocolError
@@ -62,6 +63,25 @@ def test_a_client_is_run_with_a_fake_server_in_its_command(capsys):
     )
     assert (code, err) == (0, "")
     assert "2 rules: 2 passed" in out
+
+
+def test_a_server_is_checked_at_its_url(capsys):
+    with serve_asgi(new_server().asgi()) as port:
+        code, out, err = check(capsys, "--only", "HT-10,HT-56", f"http://127.0.0.1:{port}/mcp")
+    assert (code, err) == (0, "")
+    assert "2 rules: 2 passed, 0 failed" in out
+
+
+def test_a_client_is_given_the_url_of_a_fake_server(capsys):
+    command = [sys.executable, str(FULL_TOUR), "{url}"]
+    code, out, err = check(capsys, "--client", "--only", "HT-07,HT-59", "--revision", "2026-07-28", "--", *command)
+    assert (code, err) == (0, "")
+    assert "2 rules: 2 passed" in out
+
+
+def test_the_rules_of_http_do_not_count_for_other_transports(capsys):
+    _, out, _ = check(capsys, "--only", "HT,PI-01", "--format", "json", "--", sys.executable, "-c", LEGACY_AND_LOUD)
+    assert {rule["id"] for rule in json.loads(out)["rules"]} == {"PI-01"}
 
 
 def test_the_placeholder_is_replaced_by_words_or_quoted_inside_a_word():

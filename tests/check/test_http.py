@@ -1,8 +1,6 @@
 """The check over HTTP: correct servers and clients have no findings, and a server that cannot be checked is reported."""
 
 import socket
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from check.http_reference import Reference, ReferenceTarget
 from check.runs import of_client, of_server, patiently, run
 from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._rules.table import RULES, chosen
-from twopipes._tools.check.http.drivers import HttpCommandDriver
 from twopipes._tools.check.http.target import HttpTarget
 from twopipes._tools.check.http.wire import parse_url
 from twopipes.errors import ChannelBroken, LocalProtocolError
@@ -88,14 +85,3 @@ def test_a_correct_client_passes_every_rule_of_http():
         rule.id for rule in RULES.values() if rule.section == "HT" and rule.binds("client") and not rule.why_untestable("client")
     }
     assert judged == passed
-
-
-def test_a_client_as_a_program_is_given_the_url():
-    program = "import sys; from check.full_tour import tour; import asyncio; asyncio.run(tour(sys.argv[1]))"
-    driver = HttpCommandDriver([sys.executable, "-c", program, "{url}"], cwd=str(Path(__file__).parents[1]))
-    outcome = patiently(
-        lambda: of_client(driver, revisions=["2025-11-25", "2026-07-28"], wanted=chosen(["HT-06", "HT-38", "HT-59"]))
-    )
-    assert outcome.revisions == ["2025-11-25", "2026-07-28"]
-    assert failures(outcome) == []
-    assert {each.rule.id for each in outcome.verdicts if each.outcome == "passed"} == {"HT-06", "HT-38", "HT-59"}

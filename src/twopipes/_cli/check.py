@@ -20,6 +20,7 @@ from twopipes._cli.trace_file import load_conversation, open_trace
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import chosen
 from twopipes._tools.check.client_run import CommandDriver, PersonDriver, check_client, check_one
+from twopipes._tools.check.http.drivers import URL_PLACEHOLDER, HttpCommandDriver
 from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.passive import check_conversation
 from twopipes._tools.check.probe import Permissions
@@ -39,7 +40,7 @@ from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
 _USAGE = """\
 twopipes check [options] -- CMD...
        twopipes check [options] URL | --unix PATH | --tcp HOST:PORT
-       twopipes check --client [options] -- CMD... {server} ...
+       twopipes check --client [options] -- CMD... {server}|{url} ...
        twopipes check --client --print SCENARIO [options]
        twopipes check --trace-file FILE [--client]
        twopipes check --list [--format json|markdown] | --explain ID"""
@@ -51,8 +52,8 @@ Starts the server several times and sends valid and invalid requests. Calls only
 tools that declare readOnlyHint, or that you name with --allow-tool or --call.
 
 Runs a client once for each scenario. {server} in its command is replaced by the
-command of a fake server. The client should list, call, read and prompt whatever
-that server offers."""
+command of a fake server, {url} by the URL of one. The client should list, call,
+read and prompt whatever that server offers."""
 _EXAMPLES = [
     "twopipes check -- python server.py",
     "twopipes check --only FR,JR-06 --revision 2025-11-25 -- node build/index.js",
@@ -60,6 +61,7 @@ _EXAMPLES = [
     "twopipes check --format junit -- python server.py > report.xml",
     "twopipes check http://127.0.0.1:8000/mcp",
     "twopipes check --client -- python client.py {server}",
+    "twopipes check --client -- python client.py {url}",
     "twopipes check --explain FR-04",
 ]
 
@@ -104,7 +106,7 @@ def _parser() -> parsing.CommandParser:
     parser = parsing.CommandParser("check", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
     what = parser.add_argument_group("what to check", "A server by its command after --, by its URL, or one of:")
     parsing.add_socket_options(what)
-    what.add_argument("--client", action="store_true", help="a client; {server} in its command is replaced by the fake server")
+    what.add_argument("--client", action="store_true", help="a client; see above for {server} and {url} in its command")
     text = "with --client: show the command of a fake server, to configure in a host"
     what.add_argument("--print", metavar="SCENARIO", help=text)
     text = "a trace: only what it shows of the server (or, with --client, the client)"
@@ -153,10 +155,13 @@ async def _check_client(options: Namespace, command: list[str] | None, wanted: s
         return await check_one(options.print, PersonDriver(_show_server), revisions=revisions, wanted=wanted, on_run=on_run)
     if not command:
         raise UsageError(
-            "no client given; put its command after --, with {server} in place of the server's: -- python client.py {server}"
+            "no client given; put its command after --, with {server} for the server's command, or {url} for its URL: "
+            "-- python client.py {server}"
         )
+    over_http = any(URL_PLACEHOLDER in word for word in command)
+    driver = (HttpCommandDriver if over_http else CommandDriver)(command, env=variables(options.env), cwd=options.cwd)
     return await check_client(
-        CommandDriver(command, env=variables(options.env), cwd=options.cwd),
+        driver,
         revisions=revisions,
         wanted=wanted,
         timeouts=_scenario_timeouts(options.timeout, options.gives_up_after),

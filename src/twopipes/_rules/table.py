@@ -45,7 +45,7 @@ from twopipes._rules import (
 from twopipes._rules.rule import Rule
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["RULES", "SECTIONS", "Topic", "chosen", "rules_for"]
+__all__ = ["RULES", "SECTIONS", "Topic", "chosen", "over", "rules_for"]
 
 
 class Topic(NamedTuple):
@@ -125,6 +125,12 @@ def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> set[str]:
     """
     wanted = {each for name in only for each in _named(name)} or set(RULES)
     return wanted - {each for name in skip for each in _named(name)}
+
+
+def over(transport: Literal["http", "stream"], ids: Iterable[str]) -> set[str]:
+    """Return the ids without those of HTTP, for a peer that is not reached over HTTP; all, if they are only about HTTP."""
+    found = set(ids)
+    return found if transport == "http" else {each for each in found if RULES[each].section != "HT"} or found
 
 
 def _named(name: str) -> list[str]:

@@ -15,7 +15,7 @@ from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.revisions import ALL, LEGACY, MODERN
-from twopipes._rules.table import RULES
+from twopipes._rules.table import RULES, over
 from twopipes._tools.check.fake_server import Baseline, FakeServer
 from twopipes._tools.check.messages import asked_for, spoken_in
 from twopipes._tools.check.passive import judged
@@ -240,7 +240,7 @@ async def check_client(
     began = loop.time()
     room = asyncio.Semaphore(_AT_ONCE)
     timeouts = timeouts or ScenarioTimeouts()
-    ids = set(RULES) if wanted is None else set(wanted)
+    ids = over("http" if driver.is_http else "stream", RULES if wanted is None else wanted)
     outcome = CheckResult(peer=driver.description, side="client")
     conversations: list[tuple[Iterable[Entry], str | None]] = []
     baselines: dict[str, Baseline] = {}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from msgspec.structs import replace
 
 from twopipes._protocol.revisions import ALL, META_SUBSCRIPTION_ID
-from twopipes._rules.table import RULES
+from twopipes._rules.table import RULES, over
 from twopipes._tools.check.verdict import CheckResult, Side, Verdict
 from twopipes._trace.conversation import Conversation, read_conversation
 from twopipes._trace.findings import judge
@@ -147,12 +147,12 @@ def _merged(verdicts: list[Verdict]) -> list[Verdict]:
     ]
 
 
-def check_conversation(conversation: Conversation, *, name: str, side: Side, wanted: Container[str]) -> CheckResult:
+def check_conversation(conversation: Conversation, *, name: str, side: Side, wanted: Collection[str]) -> CheckResult:
     """Return what a recording shows about one side: broken rules, kept ones, and those that it cannot show."""
     outcome = CheckResult(peer=name, side=side)
     outcome.revisions = [each for each in ALL if any(connection.revision == each for connection in conversation.connections)]
     outcome.verdicts = _merged(judged_conversation(conversation, revision=None, side=side, wanted=wanted))
     shown, never = "the recording does not show it", "a recording cannot show it"
     passive = passive_rules(side)
-    outcome.finish(wanted, lambda rule: shown if rule.id in passive else never)
+    outcome.finish(over("stream", wanted), lambda rule: shown if rule.id in passive else never)
     return outcome

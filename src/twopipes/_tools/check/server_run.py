@@ -10,7 +10,7 @@ from typing import Any
 
 from twopipes._codes import HEADER_MISMATCH
 from twopipes._protocol.revisions import ALL, MODERN
-from twopipes._rules.table import RULES
+from twopipes._rules.table import RULES, over
 from twopipes._tools.check.conversation import LiveConversation
 from twopipes._tools.check.explore import explored
 from twopipes._tools.check.idle import IdleControl
@@ -64,7 +64,7 @@ async def check_server(
     run = _Run(
         target,
         revisions=[each for each in ALL if each in revisions],
-        wanted=set(RULES) if wanted is None else set(wanted),
+        wanted=over("http" if target.is_http else "stream", RULES if wanted is None else wanted),
         permissions=permissions or Permissions(),
         on_progress=on_progress or (lambda _text: None),
     )
