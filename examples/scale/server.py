@@ -61,7 +61,7 @@ def note(name: str) -> str:
     with notes() as database:
         lines = database.execute("select text from lines where note = ?", (name,)).fetchall()
     if not lines:
-        raise NotFound(f"note://{name}")
+        raise NotFound("resource", f"note://{name}")
     return "\n".join(line for (line,) in lines)
 
 

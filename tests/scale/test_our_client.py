@@ -92,3 +92,25 @@ def test_a_killed_process_costs_at_most_the_calls_that_it_was_serving(site, era)
             assert (await write(client)) == "Worker b wrote x."
 
     run(test)
+
+
+def test_subscriptions_of_a_killed_process_are_opened_at_the_other_one(site):
+    async def test():
+        async with (
+            connect(site.url, era="modern") as client,
+            client.subscribe(resources=["note://x"]) as one,
+            client.subscribe(resources=["note://x"]) as two,  # least_conn gives each process one of them
+            connect(site.b.mcp) as near,
+        ):
+            await one.ready()
+            await two.ready()
+            await asyncio.to_thread(site.a.kill)
+            for changes in (one, two):
+                change = asyncio.ensure_future(anext(changes))
+                while not change.done():
+                    await write(near)
+                    await asyncio.wait([change], timeout=0.1)
+                assert await change == NOTE
+                assert not changes.is_over
+
+    run(test)

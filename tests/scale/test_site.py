@@ -133,6 +133,19 @@ def test_a_change_arrives_through_nginx_while_the_stream_is_open(site):
     run(test)
 
 
+def test_both_processes_have_the_same_notes(site):
+    async def test(client):
+        missing = await client.post(site.url, "resources/read", uri="note://x")
+        assert missing.error["code"] == -32602
+        await client.call(site.a.mcp, "write", name="x", line="one")
+        await client.call(site.b.mcp, "write", name="x", line="two")
+        for url in (site.a.mcp, site.b.mcp, site.url):
+            (content,) = (await client.post(url, "resources/read", uri="note://x")).result["contents"]
+            assert content["text"] == "one\ntwo"
+
+    run(test)
+
+
 # Losses
 
 
