@@ -106,6 +106,11 @@ def test_a_browser_may_read_the_challenge_of_an_allowed_page(guarded):
         preflight = connection.request("OPTIONS", "/mcp", {**page, "Access-Control-Request-Method": "POST"})
         assert preflight.status == 204  # without a token, as browsers send it
         assert "authorization" in preflight.headers["access-control-allow-headers"]
+        # Some clients send the revision with the request for the metadata, so browsers ask first.
+        preflight = connection.request("OPTIONS", METADATA, {**page, "Access-Control-Request-Method": "GET"})
+        assert preflight.status == 204
+        assert "mcp-protocol-version" in preflight.headers["access-control-allow-headers"]
+        assert connection.request("GET", METADATA, page).headers["access-control-allow-origin"] == "https://app.example.com"
         response = connection.request(**call_tool("who", page))
     assert response.status == 401
     assert response.headers["access-control-allow-origin"] == "https://app.example.com"

@@ -141,14 +141,17 @@ class HttpApp:
         is_checked = self._peers is not None and self._peers.sent(scope)
         refusal = None if is_checked else self._access.check(headers, local=server[0] if server else None)
         cors = cors_headers(headers) if refusal is None else ()
+        metadata = None
         if refusal is None and path != self.options.path:
             if self._guard is not None and self._guard.serves_metadata(path, self.options.path):
-                endpoint = self._endpoint(scope, headers, mount)
-                await respond(send, 200, self._guard.metadata(endpoint), JSON, more=cors)
-                return
-            refusal = _NOT_FOUND
+                metadata = self._guard.metadata(self._endpoint(scope, headers, mount))
+            else:
+                refusal = _NOT_FOUND
         if refusal is None and scope["method"] == "OPTIONS":
             await respond(send, 204, more=preflight_headers(headers))
+            return
+        if metadata is not None:
+            await respond(send, 200, metadata, JSON, more=cors)
             return
         if refusal is None and (scope["method"] not in _SERVED or (scope["method"] != "POST" and not self._is_legacy)):
             refusal = self._wrong_method()
