@@ -38,7 +38,7 @@ def tool(name, properties=None):
 
 @scene
 async def test_a_request_repeats_its_revision_its_method_and_its_target():
-    """HT-06, HT-07, HT-09."""
+    """HT-06, HT-07, HT-09, HT-50, HT-51, HT-59, HT-60."""
     fake = FakeHttp({"tools/call": text("hi"), "resources/read": {"contents": []}, "prompts/get": {"messages": []}})
     async with fake as url, connect(url) as client:
         await client.call_tool("greet")
@@ -76,6 +76,7 @@ REGION = {
 
 @scene
 async def test_arguments_are_repeated_in_the_headers_that_the_schema_names():
+    # HT-61, HT-68, HT-69
     fake = FakeHttp({"tools/list": {"tools": [tool("sql", REGION)]}, "tools/call": text("done")})
     async with fake as url, connect(url) as client:
         await client.list_tools()
@@ -90,6 +91,7 @@ async def test_arguments_are_repeated_in_the_headers_that_the_schema_names():
 
 @scene
 async def test_a_tool_with_an_invalid_annotation_is_left_out_with_a_warning(caplog):
+    # HT-70, HT-71
     bad = {"x": {"type": "number", "x-mcp-header": "X"}}
     fake = FakeHttp({"tools/list": {"tools": [tool("good"), tool("bad", bad)]}})
     async with fake as url, connect(url) as client:
@@ -101,6 +103,7 @@ async def test_a_tool_with_an_invalid_annotation_is_left_out_with_a_warning(capl
 
 @scene
 async def test_tools_are_listed_again_after_a_header_mismatch():
+    # HT-72
     async def call(exchange):
         return text("done") if "Mcp-Param-Region" in exchange.headers else mismatch(exchange)
 
@@ -161,6 +164,7 @@ async def test_calls_run_at_the_same_time():
 
 @scene
 async def test_a_question_is_answered_by_a_second_request():
+    # HT-08: no response is sent
     async def call(exchange):
         if "inputResponses" in exchange.params:
             return text(exchange.params["inputResponses"]["q"]["action"])

@@ -51,7 +51,7 @@ async def test_a_probe_that_is_refused_is_followed_by_the_handshake(probe):
 @pytest.mark.parametrize("revision", HTTP_REVISIONS)
 @scene
 async def test_every_request_after_the_handshake_names_the_session_and_the_revision(revision):
-    """HT-24, HT-38, HT-43."""
+    """HT-24, HT-38, HT-43, HT-50, HT-51."""
     fake = legacy_http({"tools/call": text("hi")}, revision=revision)
     async with fake as url, connect(url, era="legacy") as client:
         await client.call_tool("greet")

@@ -14,6 +14,7 @@ def lines(events):
 
 
 def test_the_events_after_an_id_are_those_of_its_stream_in_order():
+    # HT-30, HT-31
     store = a_store()
     one, two = store.open(), store.open()
     ids = [store.add(stream, line) for stream, line in [(one, b"a"), (two, b"x"), (one, b"b"), (two, b"y"), (one, b"c")]]

@@ -32,6 +32,7 @@ ENCODED = [
 
 @pytest.mark.parametrize(("value", "written"), ENCODED)
 def test_a_value_is_plain_where_that_is_safe_and_else_base64(value, written):
+    # HT-61
     assert headers.encode_value(value) == written
     assert headers.decode_value(written) == value
 
@@ -64,6 +65,7 @@ def test_a_number_without_an_exact_form_is_refused(value):
     ],
 )
 def test_a_malformed_value_is_refused(written, reason):
+    # HT-75
     with pytest.raises(ValueError, match=reason):
         headers.decode_value(written)
 
@@ -112,12 +114,14 @@ def test_data_that_looks_like_an_annotation_is_ignored():
 
 @pytest.mark.parametrize("name", ["", "My Header", "a:b", "a\r\nX: y", "a\n", "é", "a\x00", 5, None, ["a"], {"a": 1}])
 def test_an_annotation_must_be_a_header_name(name):
+    # HT-66
     with pytest.raises(InvalidAnnotation, match="not the name of a header"):
         param_headers(schema(a={"type": "string", "x-mcp-header": name}))
 
 
 @pytest.mark.parametrize("kind", ["number", "object", "array", "null", ["string", "null"], None])
 def test_an_annotation_is_only_for_primitive_types(kind):
+    # HT-66
     with pytest.raises(InvalidAnnotation, match="allowed types: string, integer, boolean"):
         param_headers(schema(a={"type": kind, "x-mcp-header": "A"}))
 
@@ -128,6 +132,7 @@ def test_a_property_without_a_type_is_refused():
 
 
 def test_header_names_are_unique_whatever_their_case():
+    # HT-66
     with pytest.raises(InvalidAnnotation, match="have the same x-mcp-header"):
         param_headers(schema(a={"type": "string", "x-mcp-header": "Region"}, b={"type": "string", "x-mcp-header": "REGION"}))
 
@@ -228,6 +233,7 @@ def test_the_target_of_a_request_is_its_name_or_uri(method, params, name):
     "arguments", [{}, {"region": None}, {"region": ["a"]}, {"region": 1.5}, None, {"deep": "text"}, {"deep": {"tag": None}}]
 )
 def test_an_argument_that_is_missing_or_null_has_no_header(arguments):
+    # HT-69, HT-74
     params = {"name": "sql", "arguments": arguments}
     made = request_headers("tools/call", params, MODERN, HEADERS)
     assert not [name for name in made if name.startswith("Mcp-Param-")]
@@ -242,6 +248,7 @@ def test_a_request_with_an_unsafe_integer_is_not_sent():
 @pytest.mark.parametrize("name", sorted(SENT))
 @pytest.mark.parametrize("value", [None, "other", "", "caf\xe9", "=?base64?*?="])
 def test_a_missing_or_different_header_is_a_mismatch(name, value):
+    # HT-55, HT-62, HT-63, HT-73
     sent = {**SENT, name: value}
     if value is None:
         del sent[name]
@@ -286,6 +293,7 @@ def test_a_header_that_is_sent_twice_is_a_mismatch():
     ],
 )
 def test_integers_are_compared_as_numbers_and_other_values_as_text(sent, value, matches):
+    # HT-76
     params = {"name": "sql", "arguments": {"rows": value}}
     given_headers = received({**request_headers("tools/call", {"name": "sql"}, MODERN), "Mcp-Param-Rows": sent})
     if matches:
@@ -306,6 +314,7 @@ def test_a_plain_tab_is_accepted():
 
 
 def test_an_unknown_parameter_header_is_ignored():
+    # HT-77
     check_headers(received({**SENT, "Mcp-Param-Other": "\xe9"}), "tools/call", CALL, MODERN, HEADERS)
 
 
@@ -321,6 +330,7 @@ values = st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1
 
 @given(texts, values, values, values)
 def test_what_the_client_makes_passes_the_check_of_the_server(name, region, rows, tag):
+    # HT-64
     params = {"name": name, "arguments": {"region": region, "rows": rows, "deep": {"tag": tag}}}
     made = request_headers("tools/call", params, MODERN, HEADERS)
     check_headers(received(made), "tools/call", params, MODERN, HEADERS)

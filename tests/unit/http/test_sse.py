@@ -32,6 +32,7 @@ def test_an_event_carries_its_id_and_the_pause_before_a_reconnection():
 
 @pytest.mark.parametrize("line_break", [b"\n", b"\r", b"\r\n", b"\n\n", b"\r\r"])
 def test_a_line_break_in_the_data_cannot_inject_a_field_or_an_event(line_break):
+    # HT-19
     data = b"{}" + line_break + b"id: 99" + line_break + b'data: {"evil":1}'
     (event,) = events_of([encode_event(data, id="1")])
     assert event.id == "1"
@@ -56,11 +57,13 @@ def test_whatever_is_encoded_is_one_event_with_the_same_lines(data):
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_every_line_end_of_the_format_is_read(end):
+    # HT-19
     stream = end.join([b": hello", b"id: 5", b"event: message", b"data: {", b"data:}", b"", b"data", b"", b""])
     assert events_of([stream]) == [SseEvent(b"{\n}", "message", "5"), SseEvent(b"", "message", "5")]
 
 
 def test_comments_unknown_fields_and_blank_lines_give_no_events():
+    # HT-18
     assert events_of([COMMENT, b"\n\n", b": x\nfoo: bar\nfoo\n\n", b"event: ping\n\n"]) == []
 
 

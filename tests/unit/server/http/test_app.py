@@ -130,6 +130,7 @@ def test_a_notification_is_accepted_without_a_body():
     ],
 )
 def test_a_refused_request_has_the_status_of_its_code(message, status, code):
+    # HT-52, HT-56, HT-57, HT-58
     async def test(http):
         exchange = await http.post(message)
         assert (exchange.status, exchange.message["id"], exchange.code) == (status, 7, code)
@@ -141,6 +142,7 @@ def test_a_refused_request_has_the_status_of_its_code(message, status, code):
     ("headers", "without"),
     [
         ({"mcp-method": "tools/list"}, ()),
+        ({"mcp-method": "TOOLS/CALL"}, ()),
         ({"mcp-name": "other"}, ()),
         ({"mcp-protocol-version": "2025-11-25"}, ()),
         ({"mcp-protocol-version": "2099-01-01"}, ()),
@@ -148,6 +150,7 @@ def test_a_refused_request_has_the_status_of_its_code(message, status, code):
     ],
 )
 def test_headers_that_differ_from_the_body_are_refused(headers, without):
+    # HT-55, HT-62, HT-63, HT-65: values with their case
     async def test(http):
         exchange = await http.call("echo", {"text": "x"}, request_id=7, headers=headers, without=without)
         assert (exchange.status, exchange.message["id"], exchange.code) == (400, 7, -32020)
@@ -165,6 +168,7 @@ def test_whitespace_around_the_value_of_a_header_is_ignored():
 
 @pytest.mark.parametrize("missing", ["mcp-protocol-version", "mcp-method", "mcp-name"])
 def test_a_missing_header_is_refused(missing):
+    # HT-54, HT-62, HT-63
     async def test(http):
         exchange = http.begin(tool_call("echo", {"text": "x"}))
         exchange.scope["headers"] = [pair for pair in exchange.scope["headers"] if pair[0] != missing.encode()]
@@ -175,6 +179,7 @@ def test_a_missing_header_is_refused(missing):
 
 
 def test_a_parameter_with_a_header_of_its_own_is_compared():
+    # HT-73
     server = make_server()
 
     @server.tool
@@ -204,7 +209,7 @@ def test_a_parameter_with_a_header_of_its_own_is_compared():
     ],
 )
 def test_a_body_that_is_not_a_request_is_refused(body, status, code):
-    """HT-14."""
+    """HT-14, HT-11."""
 
     async def test(http):
         exchange = await http.exchange(body=body, headers={"mcp-protocol-version": "2026-07-28"}).run()
@@ -269,6 +274,7 @@ def test_a_client_that_is_gone_before_its_body_is_complete_gets_nothing():
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
 def test_a_modern_server_accepts_only_post(method):
+    # HT-47
     async def test(http):
         exchange = await http.exchange(method).run()
         assert (exchange.status, exchange.headers["allow"]) == (405, "POST")
@@ -277,6 +283,7 @@ def test_a_modern_server_accepts_only_post(method):
 
 
 def test_a_modern_server_refuses_a_handshake_and_ignores_session_ids():
+    # HT-48, HT-49
     async def test(http):
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         exchange = await http.post(request(1, "initialize", **params))
@@ -289,6 +296,7 @@ def test_a_modern_server_refuses_a_handshake_and_ignores_session_ids():
 
 
 def test_other_paths_are_not_found():
+    # HT-01
     async def test(http):
         for path in ("/", "/mcp/", "/other"):
             assert (await http.exchange(path=path).run()).status == 404
@@ -326,6 +334,7 @@ def test_websockets_are_refused():
 
 
 def test_a_closed_response_cancels_the_request():
+    # HT-20
     server = make_server()
     started, cancelled = asyncio.Event(), asyncio.Event()
 

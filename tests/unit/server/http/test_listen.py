@@ -41,6 +41,7 @@ def test_loopback_needs_no_auth(host):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_a_public_address_needs_auth_or_the_word_public(host):
+    # HT-04, HT-05
     address = HttpAddress(host, 0)
     with pytest.raises(LocalProtocolError, match=r"without auth=: everyone .*=HttpOptions\(public=True\)"):
         open_socket(address, HttpOptions(), has_auth=False)

@@ -93,6 +93,7 @@ def test_a_stream_that_was_asked_for_is_opened_at_once(given):
 
 
 def test_a_silent_call_becomes_a_stream_with_comments():
+    # HT-18
     async def test(client):
         reply = client.reply(keep_alive=0.001)
         running = asyncio.create_task(reply.run())

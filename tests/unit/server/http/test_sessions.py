@@ -148,6 +148,7 @@ def served(server=None, *, auth=None, **options):
 
 
 def test_a_session_is_opened_used_and_ended():
+    # HT-53: this client sends no MCP-Protocol-Version
     with served() as client:
         response = client.open()
         assert response.json["result"]["protocolVersion"] == "2025-11-25"
@@ -165,6 +166,7 @@ def test_a_session_is_opened_used_and_ended():
 @pytest.mark.parametrize(("session_id", "status"), [(None, 400), ("made-up", 404), ("a, b", 404), ("\xff", 404), ("x" * 9000, 404)])
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 def test_a_session_that_does_not_exist_is_refused(method, session_id, status):
+    # HT-40, HT-41
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}' if method == "POST" else b""
     with served() as client, RawConnection(client.port) as connection:
         headers = {"Accept": "application/json, text/event-stream", "Mcp-Session-Id": session_id}
@@ -174,6 +176,7 @@ def test_a_session_that_does_not_exist_is_refused(method, session_id, status):
 
 
 def test_ids_of_sessions_differ():
+    # HT-36, HT-37
     with served() as client:
         ids = set()
         for _ in range(5):
@@ -202,6 +205,7 @@ def test_a_second_handshake_in_a_session_is_refused():
 
 @pytest.mark.parametrize(("revision", "is_primed"), [("2025-11-25", True), ("2025-06-18", False), ("2025-03-26", False)])
 def test_progress_comes_before_the_response_on_a_stream_with_ids(revision, is_primed):
+    # HT-29, HT-32
     with served() as client:
         client.open(revision)
         response = client.call("report", {"steps": 2}, {"progressToken": "p"})
@@ -218,6 +222,7 @@ def test_progress_comes_before_the_response_on_a_stream_with_ids(revision, is_pr
 
 
 def test_a_question_is_asked_on_the_stream_of_its_call():
+    # HT-26, HT-27, HT-28
     with served() as client:
         client.open(capabilities={"elicitation": {}})
         with client.stream() as get, client.calling("ask") as stream:
@@ -234,6 +239,7 @@ def test_a_question_is_asked_on_the_stream_of_its_call():
 
 
 def test_what_belongs_to_no_request_goes_to_the_stream_of_get():
+    # HT-25, HT-28
     with served() as client:
         client.open()
         client.server.add_tool(lambda: 1, name="before", description="x")  # there is no stream yet, so it waits
@@ -256,6 +262,7 @@ def test_get_needs_to_accept_events():
 
 
 def test_a_lost_stream_is_resumed_and_its_call_goes_on():
+    # HT-31
     with served() as client:
         client.open()
         with client.calling("wait") as stream:
@@ -323,6 +330,7 @@ def test_batches_belong_to_2025_03_26():
 
 @pytest.mark.parametrize(("version", "status"), [("2025-11-25", 200), ("2025-06-18", 200), ("1999-01-01", 400), ("x", 400)])
 def test_an_unknown_revision_in_the_header_is_refused(version, status):
+    # HT-52
     with served() as client:
         client.open()
         response = client.call("add", {"a": 1, "b": 1}, MCP_Protocol_Version=version)

@@ -37,6 +37,7 @@ def test_a_response_alone_is_json_and_is_not_kept():
 
 
 def test_a_stream_starts_with_an_id_to_resume_from():
+    # HT-32, HT-33
     async def test(client):
         stream = a_stream()
         _, running = connected(client, stream)
