@@ -24,7 +24,7 @@ def serve_asgi(app: Any, *, read_timeout: float = PATIENCE, write_timeout: float
     listening.bind(("127.0.0.1", 0))
     listening.listen(2048)
     protocol = bounded_protocol(read_timeout=read_timeout, write_timeout=write_timeout)
-    config = uvicorn.Config(app, http=protocol, log_level="critical", lifespan="auto", ws="none")
+    config = uvicorn.Config(app, http=protocol, lifespan="auto", ws="none", log_config=None, access_log=False)
     config.timeout_graceful_shutdown = 5
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ else:
 
 # Bytes of the headers of one request. A token, the mirrored parameters and what proxies add fit in many times over.
 MAX_HEADERS: Final = 64 * 1024
+# What uvicorn logs about requests; each exception of the application is an error of its own.
+_log: Final = logging.getLogger("twopipes.http.requests")
+_INCOMPLETE: Final = "ASGI callable returned without"
 _TOO_LARGE: Final = "The headers of the request are too large."
 
 
@@ -27,6 +31,7 @@ class _Bounded(_Base):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.logger = _log
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
 
@@ -88,6 +93,17 @@ class _Bounded(_Base):
     def _give_up(self) -> None:
         if not self._is_answering():
             self.transport.abort()  # close() would wait until the client has read everything
+
+
+def _lower_what_clients_cause(record: logging.LogRecord) -> bool:
+    """Log at the level DEBUG what any client can cause any number of times: malformed requests, and responses that are not read."""
+    if record.levelno < logging.ERROR or str(record.msg).startswith(_INCOMPLETE):
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return _log.isEnabledFor(logging.DEBUG)
+    return True
+
+
+_log.addFilter(_lower_what_clients_cause)
 
 
 def bounded_protocol(*, read_timeout: float, write_timeout: float) -> type[asyncio.Protocol]:

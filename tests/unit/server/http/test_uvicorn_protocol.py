@@ -1,8 +1,10 @@
 """The bounds that are added to uvicorn, with both of its parsers."""
 
 import asyncio
+import logging
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -156,3 +158,38 @@ def test_a_client_that_reads_slowly_keeps_its_connection(parser):
             received += len(connection.file.read(1_000_000))
             time.sleep(LATER / 10)  # in total twice as long as the limit
     assert received >= 20_000_000
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [b"garbage\r\n\r\n", GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", GET + b"X: " + b"a" * 200_000 + b"\r\n\r\n"],
+    ids=["garbage", "upgrade", "huge"],
+)
+def test_what_a_client_sends_does_not_fill_the_log(parser, caplog, request_text):
+    caplog.set_level(logging.INFO)
+    with serve_asgi(app) as port, RawConnection(port) as connection, suppress(ConnectionError):
+        connection.send(request_text)
+        connection.read_response()
+    assert [record for record in caplog.records if "http" in record.name or "uvicorn" in record.name] == []
+
+
+def test_an_error_of_the_application_is_logged(parser, caplog):
+    async def broken(scope, receive, send):
+        raise RuntimeError("broken on purpose")
+
+    with serve_asgi(broken) as port, RawConnection(port) as connection:
+        assert connection.request("GET", "/").status == 500
+    assert "broken on purpose" in caplog.text
+
+
+def test_a_response_that_is_not_finished_is_logged_for_those_who_look(parser, caplog):
+    async def unfinished(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    caplog.set_level(logging.DEBUG, "twopipes.http.requests")
+    with serve_asgi(unfinished) as port, RawConnection(port) as connection:
+        connection.send(GET + b"\r\n")
+        connection.wait_until_closed()
+    (record,) = [record for record in caplog.records if record.name == "twopipes.http.requests"]
+    assert record.levelname == "DEBUG"
