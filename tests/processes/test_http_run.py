@@ -182,6 +182,8 @@ def test_workers_finish_calls_when_the_main_process_is_asked_to_end(serve, tmp_p
         one.read_event()
         two.read_event()
         child.signal()
+        while not is_refused(port):  # also while calls are still running: no process holds the socket
+            pass
         (tmp_path / "go").touch()
         for stream in (one, two):
             assert stream.read_event()["result"]["structuredContent"] == {"result": "waited"}

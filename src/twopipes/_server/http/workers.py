@@ -83,7 +83,7 @@ class Supervisor:
         """Supervise until SIGINT or SIGTERM. Return False if the workers cannot be kept running."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._ending.set)
+            loop.add_signal_handler(number, self._begin_end)
         try:
             with tempfile.TemporaryDirectory(prefix="twopipes-", dir=_short_folder()) as folder:
                 async with asyncio.TaskGroup() as slots:
@@ -93,6 +93,11 @@ class Supervisor:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
         return not self._failed
+
+    def _begin_end(self) -> None:
+        # First: a connection that no worker accepts any more must be refused at once, and not wait here.
+        self._listening.close()
+        self._ending.set()
 
     async def _keep_running(self, index: int, folder: str) -> None:
         """Run one worker after another."""
@@ -107,7 +112,7 @@ class Supervisor:
             if delay is None:
                 logger.error("Error: a worker ended with %s and is not replaced; the server ends", _describe(status))
                 self._failed = True
-                self._ending.set()
+                self._begin_end()
                 return
             logger.error("Error: a worker ended with %s; another one is started", _describe(status))
             with suppress(TimeoutError):
