@@ -166,7 +166,7 @@ def test_a_client_that_reads_slowly_keeps_its_connection(parser):
     ids=["garbage", "upgrade", "huge"],
 )
 def test_what_a_client_sends_does_not_fill_the_log(parser, caplog, request_text):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.WARNING)
     with serve_asgi(app) as port, RawConnection(port) as connection, suppress(ConnectionError):
         connection.send(request_text)
         connection.read_response()
