@@ -278,6 +278,29 @@ def test_a_lost_stream_is_resumed_and_its_call_goes_on():
         assert not client.server.cancelled.is_set()
 
 
+def test_a_call_that_is_silent_for_a_while_can_be_resumed_too():
+    with served(keep_alive=0.05) as client:
+        client.open()
+        with client.calling("hold") as stream:  # returns when the headers of the stream have arrived
+            opening = stream.next()
+            assert (opening.data, bool(opening.id)) == (b"", True)
+        client.server.may_go_on.set()
+        with client.stream(Last_Event_ID=opening.id) as resumed:
+            message, _ = resumed.next_message()
+            assert message["result"]["content"][0]["text"] == "held"
+
+
+def test_every_call_gets_a_stream_if_the_author_asks_for_it():
+    with served(responses="stream") as client:
+        client.open()
+        response = client.call("add", {"a": 1, "b": 2})
+        assert response.headers["content-type"] == "text/event-stream"
+        events = events_of(response)
+        assert [bool(event.data) for event in events] == [False, True]
+        assert response.json["result"]["structuredContent"] == {"result": 3}
+        assert client.send("no/such").json["error"]["code"] == -32601
+
+
 @pytest.mark.parametrize("event_id", ["99-1", "nonsense", "1-99"])
 def test_an_unknown_event_id_is_refused(event_id):
     with served() as client:
