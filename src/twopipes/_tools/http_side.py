@@ -24,7 +24,7 @@ class HttpSide:
         self._writer = writer
 
     async def receive(self) -> list[Any]:
-        """Return every event that has arrived; wait for one if there is none. The last is ``ConnectionClosed`` at the end."""
+        """Return every event that has arrived; wait for one if there is none. ``ConnectionClosed`` comes alone, at the end."""
         while not (events := self._events()):
             self.http.receive_data(await self._reader.read(READ_SIZE))
         return events
@@ -67,7 +67,7 @@ class HttpSide:
 
     def _events(self) -> list[Any]:
         events: list[Any] = []
-        while not events or not isinstance(events[-1], h11.ConnectionClosed):
+        while not events or not isinstance(events[-1], h11.EndOfMessage | h11.ConnectionClosed):
             event = self.http.next_event()
             if event is h11.NEED_DATA or event is h11.PAUSED:
                 break

@@ -8,6 +8,7 @@ import pytest
 
 from twopipes._tools.tap import bodies, http_proxy
 from twopipes._tools.tap.http_proxy import Upstream
+from unit.tools.doctor.http_peers import certificate
 from unit.tools.tap.upstream import EVENTS, NET, chunk, post, respond, run
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add"}}
@@ -60,6 +61,83 @@ def test_the_connection_is_kept_for_the_next_request():
         assert [connection for connection, _, _ in stage.recorded.entries] == [0, 0, 0, 0]
 
     run(play)
+
+
+def test_requests_in_one_packet_are_answered_in_order():
+    async def play(stage):
+        client = await stage.client(post(CALL) + post({**CALL, "id": 2}))
+        server = await stage.server()
+        for number in (1, 2):
+            _, body = await server.request()
+            assert json.loads(body)["id"] == number
+            server.send(respond({**RESULT, "id": number}))
+            assert json.loads((await client.until(b"}}")).rpartition(b"\r\n\r\n")[2])["id"] == number
+
+    run(play)
+
+
+def test_a_client_that_waits_for_100_gets_it():
+    async def play(stage):
+        head, _, body = post(CALL, "Expect: 100-continue").partition(b"\r\n\r\n")
+        client = await stage.client(head + b"\r\n\r\n")
+        server = await stage.server()
+        assert b"Expect: 100-continue" in await server.until(b"\r\n\r\n")
+        server.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert b" 100 " in await client.until(b"\r\n\r\n")
+        client.send(body)
+        await server.until(body)
+        server.send(respond(RESULT))
+        await client.until(b"}}")
+        assert stage.recorded.lines == [(0, ">", line(CALL)), (0, "<", line(RESULT))]
+
+    run(play)
+
+
+def test_connections_that_are_closed_after_a_response():
+    async def play(stage):
+        client = await stage.client(post(CALL, "Connection: close"))
+        server = await stage.server()
+        head, _ = await server.request()
+        assert "Connection: close" in head
+        server.send(respond(RESULT))
+        assert (await client.rest()).endswith(line(RESULT))
+        client = await stage.client(post(CALL))
+        server = await stage.server()
+        await server.request()
+        server.send(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + line(RESULT))
+        server.close()
+        assert line(RESULT) in await client.rest()
+        assert stage.recorded.lines[-1] == (1, "<", line(RESULT))
+        assert stage.recorded.notes == []
+
+    run(play)
+
+
+def test_a_server_with_tls(tmp_path, monkeypatch):
+    tls, path = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", path)
+
+    async def play(stage):
+        client = await stage.client(post(CALL))
+        server = await stage.server()
+        await server.request()
+        server.send(EVENTS)
+        await client.until(b"\r\n\r\n")
+        client.close()  # TLS cannot close one direction, so the connection is closed
+        assert await server.rest() == b""
+
+    run(play, tls)
+
+
+def test_a_certificate_that_is_not_trusted(tmp_path):
+    tls, _ = certificate(tmp_path)
+
+    async def play(stage):
+        client = await stage.client(post(CALL))
+        assert (await client.rest()).startswith(b"HTTP/1.1 502 ")
+        assert "certificate verify failed" in stage.recorded.notes[0]
+
+    run(play, tls)
 
 
 def test_events_are_forwarded_as_they_arrive():

@@ -113,15 +113,15 @@ def chunk(data):
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def run(play):
-    """Run a test with a tap between it and itself."""
+def run(play, tls=None):
+    """Run a test with a tap between it and itself; the server may have TLS."""
 
     async def main():
         accepted = asyncio.Queue()
-        server = await asyncio.start_server(lambda *streams: accepted.put_nowait(Wire(*streams)), "127.0.0.1", 0)
+        server = await asyncio.start_server(lambda *streams: accepted.put_nowait(Wire(*streams)), "127.0.0.1", 0, ssl=tls)
         address = server.sockets[0].getsockname()[1]
         recorded = Recorded()
-        upstream = Upstream.parse(f"http://localhost:{address}/mcp")
+        upstream = Upstream.parse(f"https://127.0.0.1:{address}/mcp" if tls else f"http://localhost:{address}/mcp")
         tap = HttpTap(upstream, HttpRecording(recorded, upstream.path))
         stage = Stage(await tap.start("127.0.0.1", 0), recorded, accepted)
         try:
