@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from twopipes.errors import LocalProtocolError
+from twopipes.errors import LocalProtocolError, TwopipesError
 
 _TOKEN = re.compile(r"[\x21-\x7e]+(?: [\x21-\x7e]+)*")
 _RESOURCE_METADATA = re.compile(r'resource_metadata\s*=\s*"([^"]*)"', re.IGNORECASE)
@@ -90,9 +90,14 @@ class Credentials:
 
 
 async def _called(function: Any, *arguments: Any) -> str | None:
-    token = function(*arguments)
-    if inspect.isawaitable(token):
-        token = await token
+    try:
+        token = function(*arguments)
+        if inspect.isawaitable(token):
+            token = await token
+    except TwopipesError:
+        raise
+    except Exception as error:
+        raise LocalProtocolError(f"auth= raised {type(error).__name__}: {error}") from error
     return None if token is None else _checked(token)
 
 

@@ -10,6 +10,7 @@ stream of a GET; see :mod:`twopipes._client.http_stream`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,9 +24,9 @@ from twopipes._client.http_stream import ServerStream
 from twopipes._client.targets import Observe
 from twopipes._client.tool_headers import ToolHeaders
 from twopipes._codes import HEADER_MISMATCH, METHOD_NOT_FOUND
-from twopipes._http.headers import LAST_EVENT_ID, METHOD, PROTOCOL_VERSION, SESSION_ID
+from twopipes._http.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from twopipes._http.sse import SseEvent
-from twopipes._jsonrpc import Batch, ErrorResponse, Message, Notification, salvage_id
+from twopipes._jsonrpc import Batch, ErrorResponse, Message, salvage_id
 from twopipes._protocol.types import ListToolsResult
 from twopipes._session.base import Outbound
 from twopipes._session.client import ClientSession
@@ -34,6 +35,8 @@ from twopipes._session.events import ClientOpened, OpeningEnded, RequestEnded
 from twopipes._session.ledger import SentRequest
 from twopipes._wire import LineRejected
 from twopipes.errors import ConnectionLost, HttpError, LocalProtocolError, OpeningFailed, RemoteProtocolError, TwopipesError
+
+_log = logging.getLogger("twopipes.client")
 
 _POST: Final = {"Content-Type": JSON, "Accept": f"{JSON}, {EVENT_STREAM}"}
 _GET: Final = {"Accept": EVENT_STREAM}
@@ -170,7 +173,7 @@ class HttpClientConnection(ClientConnection):
                 elif not response.is_ok:
                     raise response.error(await response.read_error())
         except (TwopipesError, Disconnected, TimeoutError) as error:
-            self._stray.add(f"a message that the server did not accept: {error}", line[: self.session.limits.max_excerpt])
+            _log.warning("a message was not delivered: %s", error or type(error).__name__)
 
     @property
     def _is_modern(self) -> bool:
@@ -186,9 +189,7 @@ class HttpClientConnection(ClientConnection):
             return _POST if is_first else {**_POST, **self._legacy_headers()}
         if isinstance(about, SentRequest):
             return {**_POST, **self._tool_headers.headers_of(about.method, about.params, spoken.revision)}
-        message = self.session.decode(about)
-        method = {METHOD: message.method} if isinstance(message, Notification) else {}
-        return {**_POST, PROTOCOL_VERSION: spoken.revision, **method}
+        return {**_POST, PROTOCOL_VERSION: spoken.revision}
 
     def _legacy_headers(self) -> dict[str, str]:
         """Return the headers of a legacy session (HT-38)."""
@@ -222,7 +223,7 @@ class HttpClientConnection(ClientConnection):
             )
         except TwopipesError as error:
             failure = error
-        except Exception as error:  # for example of the user's auth=
+        except Exception as error:  # a mistake of ours must not leave the caller waiting
             self.loop.call_exception_handler({"message": f"the exchange for {asked.method} failed", "exception": error})
             failure = ConnectionLost(asked.method, asked.id, why=f"{type(error).__name__}: {error}")
         if failure is not None:
@@ -366,7 +367,7 @@ class HttpClientConnection(ClientConnection):
         stream = ServerStream(self.session.limits)
         while True:
             headers = {**_GET, **self._legacy_headers()}
-            if stream.can_resume:
+            if stream.last_id:
                 headers[LAST_EVENT_ID] = stream.last_id
             try:
                 async with self._http.send("GET", headers) as response:
@@ -381,11 +382,13 @@ class HttpClientConnection(ClientConnection):
                             return  # HT-25: 405 means that the server has no such stream
                     else:
                         await self._read_events(stream, response, None)
-            except (HttpError, Disconnected) as error:
-                if isinstance(error, HttpError) and not error.retryable:
+            except HttpError as error:
+                if not error.retryable:
                     return
                 stream.failed()
-            except Exception as error:  # of the user's auth=
+            except Disconnected:
+                stream.failed()
+            except TwopipesError as error:  # of auth=
                 self.loop.call_exception_handler({"message": f"the stream of {self._http.url} has ended", "exception": error})
                 return
             finally:

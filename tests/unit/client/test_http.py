@@ -192,6 +192,18 @@ async def test_a_stream_that_stays_open_after_the_response_does_not_delay_it():
         await fake.of("tools/call")[0].is_closed.wait()  # the client does not keep it for ever
 
 
+@scene
+async def test_notifications_after_the_response_are_taken_too():
+    async def call(exchange):
+        await exchange.result(text("done"))
+        await exchange.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "late"}})
+
+    logged = asyncio.Event()
+    async with FakeHttp({"tools/call": call}) as url, connect(url, on_log=lambda _: logged.set()) as client:
+        assert (await client.call_tool("work")).text == "done"
+        await logged.wait()
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -653,6 +665,19 @@ async def test_an_invalid_token_is_not_sent_and_not_shown(auth):
     async with fake as url:
         with pytest.raises(LocalProtocolError, match="token of visible ASCII characters"):
             await connect(url, auth=auth)
+    assert fake.seen == []
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@scene
+async def test_a_function_for_tokens_that_fails(era):
+    def fail():
+        raise OSError("no key ring")
+
+    fake = FakeHttp()
+    async with fake as url:
+        with pytest.raises(LocalProtocolError, match="auth= raised OSError: no key ring"):
+            await connect(url, auth=fail, era=era)
     assert fake.seen == []
 
 

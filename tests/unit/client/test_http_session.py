@@ -169,6 +169,38 @@ async def test_the_stream_of_get_is_resumed_after_the_last_event():
     assert [each.headers.get("Last-Event-ID") for each in fake.of("GET")] == [None, "a-7"]
 
 
+@scene
+async def test_a_get_that_is_refused_for_a_while_is_tried_again():
+    async def stream(exchange):
+        if len(fake.of("GET")) == 1:
+            return Http(503)
+        await exchange.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
+        return await exchange.until_closed()
+
+    logged = asyncio.Event()
+    fake = legacy_http({"GET": stream})
+    async with fake as url, connect(url, era="legacy", on_log=lambda _: logged.set()):
+        await logged.wait()
+    assert len(fake.of("GET")) == 2
+
+
+@scene
+async def test_a_get_of_a_session_that_the_server_forgot_opens_another_one():
+    async def stream(exchange):
+        if exchange.headers["Mcp-Session-Id"] == SESSION:
+            await forget.wait()
+            return Http(404)
+        return Http(405)
+
+    forget = asyncio.Event()
+    fake = legacy_http({"GET": stream})
+    async with fake as url, connect(url, era="legacy", restart=SOON):
+        fake.session = "session-2"
+        forget.set()
+        await fake.until("GET", 2)
+    assert len(fake.of("initialize")) == 2
+
+
 # Requests of the server
 
 
@@ -183,6 +215,33 @@ async def test_a_request_on_the_stream_of_a_call_is_answered_by_a_post():
     fake = legacy_http({"tools/call": call})
     async with fake as url, connect(url, era="legacy", on_elicit=lambda _: {}) as client:
         assert (await client.call_tool("work")).text == "accept"
+
+
+@pytest.mark.parametrize("answer", [Http(400), Http(500), Http(202)])
+@scene
+async def test_a_response_that_the_server_does_not_take_is_logged(answer, caplog):
+    async def call(exchange):
+        await exchange.event({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        await fake.until("response")
+        await exchange.result(text("done"))
+
+    fake = legacy_http({"tools/call": call, "response": answer})
+    async with fake as url, connect(url, era="legacy") as client:
+        assert (await client.call_tool("work")).text == "done"
+        await client.list_tools()  # waits for the response
+    assert ("a message was not delivered" in caplog.text) == (answer.status != 202)
+
+
+@scene
+async def test_a_notification_to_a_session_that_the_server_forgot_opens_another_one():
+    async def changed(exchange):
+        return Http(404 if exchange.headers["Mcp-Session-Id"] == SESSION else 202)
+
+    fake = legacy_http({"notifications/roots/list_changed": changed})
+    async with fake as url, connect(url, era="legacy", restart=SOON, roots=["file:///a"]) as client:
+        fake.session = "session-2"
+        client.set_roots(["file:///b"])
+        await fake.until("initialize", 2)
 
 
 # Cancellation
@@ -245,6 +304,43 @@ async def test_a_stream_that_cannot_be_resumed_ends_its_call():
         with pytest.raises(ConnectionLost, match="its stream cannot be resumed: HTTP 405"):
             await client.call_tool("work")
         await client.list_tools()
+
+
+@scene
+async def test_a_stream_of_a_session_that_the_server_forgot_is_not_resumed():
+    async def call(exchange):
+        fake.session = "session-2"
+        await exchange.event(id="c-0", retry=1)
+
+    async def resume(exchange):
+        return Http(404 if "Last-Event-ID" in exchange.headers else 405)
+
+    fake = legacy_http({"tools/call": call, "GET": resume})
+    async with fake as url, connect(url, era="legacy", restart=SOON) as client:
+        with pytest.raises(ConnectionLost, match="the server ended the session"):
+            await client.call_tool("work")
+        await client.list_tools()
+    assert len(fake.of("tools/call")) == 1
+    assert len(fake.of("initialize")) == 2
+
+
+@scene
+async def test_a_stream_is_resumed_when_the_server_is_back():
+    async def call(exchange):
+        await exchange.event(id="c-0", retry=1)
+
+    async def resume(exchange):
+        if "Last-Event-ID" not in exchange.headers:
+            return Http(405)
+        if len(fake.of("GET")) == 2:
+            exchange.abort()
+            return await exchange.until_closed()
+        return await exchange.event(fake.response_to(fake.of("tools/call")[0], text("done")))
+
+    fake = legacy_http({"tools/call": call, "GET": resume})
+    async with fake as url, connect(url, era="legacy") as client:
+        assert (await client.call_tool("work")).text == "done"
+    assert len(fake.of("GET")) == 3
 
 
 @scene
