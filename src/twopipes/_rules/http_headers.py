@@ -43,7 +43,10 @@ RULES = {
     ),
     "HT-55": _modern_server(
         must="A modern request whose MCP-Protocol-Version differs from its body is rejected with 400 and -32020",
-        lenient="If one of the two is a version that the server does not support, -32022 is accepted as well",
+        lenient=(
+            "If one of the two is a version that the server does not support, -32022 is accepted as well; a server of both eras"
+            " may take a request with a legacy version in the header for a legacy one, and reject it with any 4xx status"
+        ),
         fix="Compare the header with the protocolVersion in _meta.",
     ),
     # Statuses

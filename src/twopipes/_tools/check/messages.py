@@ -99,7 +99,8 @@ class Message(Struct, frozen=True, eq=False, kw_only=True):
     def summary(self) -> str:
         """A short description of a response for a ``why``."""
         if self.error:
-            return f"error {self.code}: {str(self.error.get('message'))[:100]}"
+            text = str(self.error.get("message"))[:100]
+            return f"error {self.code}: {text}" if self.code is not None else text
         return "a result" if self.is_result else "neither a result nor an error"
 
 

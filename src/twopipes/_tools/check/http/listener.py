@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import json as msgspec_json
 
 from twopipes._http.sse import encode_event
-from twopipes._tools.check.http.wire import JSON, STREAM
+from twopipes._tools.check.http.wire import JSON, STREAM, quoted
 from twopipes._tools.check.messages import decoded
 
 _MAX_HEAD = 256 * 1024
@@ -65,7 +65,7 @@ class HttpRequest:
     @property
     def received(self) -> Sequence[bytes]:
         """The lines of the request, to quote them."""
-        return (*self.head, *([self.body[:2000]] if self.body else []))
+        return quoted(self.head, [self.body[:2000]] if self.body else [])
 
 
 class HttpReply:

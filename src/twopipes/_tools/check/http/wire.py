@@ -21,6 +21,7 @@ from twopipes.errors import ChannelBroken, LocalProtocolError
 MAX_BODY = 64 * 1024 * 1024
 _MAX_HEAD = 256 * 1024
 _CHUNK = 64 * 1024
+_OF_NO_INTEREST = {b"connection", b"content-length", b"date", b"server", b"user-agent", b"accept-encoding", b"transfer-encoding"}
 _FINAL = 200  # lower statuses announce another response
 _WITHOUT_BODY = {202, 204, 304}
 STREAM = "text/event-stream"
@@ -60,6 +61,12 @@ def parse_url(url: str) -> HttpAddress:
     is_tls = parts.scheme == "https"
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return HttpAddress(url=url, host=parts.hostname, port=port or (443 if is_tls else 80), target=target, is_tls=is_tls)
+
+
+def quoted(head: Sequence[bytes], payloads: Sequence[bytes]) -> Sequence[bytes]:
+    """Return a request or a response as a few lines: the first line, the headers that matter on one line, and the messages."""
+    headers = [line for line in head[1:] if line.partition(b":")[0].lower() not in _OF_NO_INTEREST]
+    return (head[0], *([b"  ".join(headers)] if headers else []), *payloads)
 
 
 class HttpExchange:
@@ -156,14 +163,15 @@ class HttpExchange:
     @property
     def sent(self) -> Sequence[bytes]:
         """The lines of the request, to quote them."""
-        return (*self._head, *([self._sent_body[:2000]] if self._sent_body else []))
+        return quoted(self._head, [self._sent_body[:2000]] if self._sent_body else [])
 
     @property
     def received(self) -> Sequence[bytes]:
         """The lines of the response, to quote them."""
         if not self.status:
             return ()
-        return (self._status_line, *(f"{name}: {value}".encode("latin-1") for name, value in self.headers), *self.payloads[-3:])
+        headers = [f"{name}: {value}".encode("latin-1", "replace") for name, value in self.headers]
+        return quoted([self._status_line, *headers], self.payloads[-3:])
 
     # Doing it
 
