@@ -11,6 +11,8 @@ from twopipes import Context, Server, connect
 from twopipes.errors import HttpError
 from twopipes.http import Auth, Challenge, JwtVerifier
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def url():

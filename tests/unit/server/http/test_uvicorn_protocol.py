@@ -12,6 +12,8 @@ from http_server import PATIENCE, RawConnection, serve_asgi
 from twopipes._server.http import uvicorn_protocol
 from twopipes._server.http.uvicorn_protocol import bounded_protocol
 
+pytestmark = pytest.mark.slow
+
 # Seconds for headers that never arrive; and for those that do, on a busy machine.
 SOON = 0.1
 LATER = 1.0
