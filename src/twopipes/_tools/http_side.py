@@ -24,7 +24,7 @@ class HttpSide:
         self._writer = writer
 
     async def receive(self) -> list[Any]:
-        """Return every event that has arrived; wait for one if there is none. ``ConnectionClosed`` comes alone, at the end."""
+        """Return every event that has arrived; wait for one if there is none. The last is ``ConnectionClosed`` at the end."""
         while not (events := self._events()):
             self.http.receive_data(await self._reader.read(READ_SIZE))
         return events

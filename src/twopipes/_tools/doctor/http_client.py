@@ -41,8 +41,8 @@ _NOT_TLS: Final = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGT
 
 _ERRNO: Final = re.compile(r"\[Errno ([0-9]+)\]")
 
-OnMessage = Callable[[bytes], bool]
-"""Takes a body of JSON or the data of an event, and returns whether the rest of the response is not needed."""
+OnMessage = Callable[[int, bytes], bool]
+"""Takes the status, and a body of JSON or the data of an event. Returns whether the rest of the response is not needed."""
 
 
 class HttpClient:
@@ -67,7 +67,7 @@ class HttpClient:
         headers: Mapping[str, str],
         seconds: float,
         body: bytes = b"",
-        on_message: OnMessage = lambda _data: False,
+        on_message: OnMessage = lambda _status, _data: False,
     ) -> HttpReply:
         """Send a request and return what came back. The response ends after ``seconds``, complete or not."""
         exchange = _Exchange(method, url, {**self._headers, **headers}, body, on_message)
@@ -203,14 +203,14 @@ class _Exchange:
             if isinstance(event, SseEvent):
                 if "first_event" not in self.facts:
                     self.facts |= {"first_event": now - self._status_at, "event_type": event.type}
-                if event.data and self._on_message(event.data):
+                if event.data and self._on_message(self.facts["status"], event.data):
                     return True
         return False
 
     def _take_end(self) -> None:
         if self._events is not None:
             return
-        if self._is_json and self._on_message(bytes(self._received)):
+        if self._is_json and self._on_message(self.facts["status"], bytes(self._received)):
             return
         text = self._received.decode("utf-8", "replace")
         title = _TITLE.search(text)

@@ -197,7 +197,7 @@ class HttpExamination:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
             return
 
-        def take(data: bytes) -> bool:
+        def take(_status: int, data: bytes) -> bool:
             try:
                 self._metadata = msgspec.json.decode(data, type=dict[str, Any])
             except msgspec.MsgspecError:
@@ -214,7 +214,7 @@ class HttpExamination:
         parts = urlsplit(self._url)
         accept = {"Accept": EVENTS}
         seconds = min(_STREAM_TIMEOUT, self._timeouts.answer)
-        await self._client.send("old transport", "GET", self._url, headers=accept, seconds=seconds, on_message=lambda _: True)
+        await self._client.send("old transport", "GET", self._url, headers=accept, seconds=seconds, on_message=lambda *_: True)
         for path in _USUAL_PATHS:
             if path == parts.path:
                 continue

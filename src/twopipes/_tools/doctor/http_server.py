@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from twopipes import _jsonrpc as jsonrpc
 from twopipes._http.headers import METHOD, PROTOCOL_VERSION, SESSION_ID
-from twopipes._jsonrpc import Notification, Request
+from twopipes._jsonrpc import ErrorResponse, Notification, Request
 from twopipes._protocol.revisions import is_modern
 from twopipes._tools.doctor.http_client import HttpClient, OnMessage
 from twopipes._tools.doctor.http_observations import HttpReply
@@ -16,6 +18,7 @@ from twopipes._tools.doctor.stdout_reader import ReceivedResponse, StdoutReader
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
+_ERROR: Final = 400
 
 
 class HttpServer:
@@ -54,7 +57,7 @@ class HttpServer:
         """Open a modern subscription, and close it after its first event."""
         self._last_id += 1
         line = jsonrpc.encode(Request(self._last_id, "subscriptions/listen", params))
-        return await self._post("subscriptions/listen", line, seconds, on_message=lambda _: True)
+        return await self._post("subscriptions/listen", line, seconds, on_message=lambda *_: True)
 
     async def notify(self, method: str, *, seconds: float) -> HttpReply:
         """Send a notification."""
@@ -63,7 +66,7 @@ class HttpServer:
     async def open_stream(self, *, seconds: float) -> HttpReply:
         """Open the stream of a legacy session, and close it after its first event."""
         headers = {"Accept": EVENTS, **self._headers("")}
-        return await self._client.send("GET stream", "GET", self.url, headers=headers, seconds=seconds, on_message=lambda _: True)
+        return await self._client.send("GET stream", "GET", self.url, headers=headers, seconds=seconds, on_message=lambda *_: True)
 
     async def end(self, *, seconds: float) -> None:
         """End the session, if there is one."""
@@ -83,8 +86,13 @@ class HttpServer:
         )
         return self.reply
 
-    def _take(self, data: bytes) -> bool:
-        self.messages.feed(b" ".join(data.splitlines()) + b"\n", self.elapsed)
+    def _take(self, status: int, data: bytes) -> bool:
+        line = b" ".join(data.splitlines()) + b"\n"
+        # HT-45: a server that could not read the request sends an id of its own, or none. The exchange shows which request it was.
+        message = jsonrpc.decode(line) if status >= _ERROR else None
+        if isinstance(message, ErrorResponse):
+            line = jsonrpc.encode(structs.replace(message, id=self._last_id))
+        self.messages.feed(line, self.elapsed)
         return self.messages.response is not None
 
     def _headers(self, method: str) -> Mapping[str, str]:

@@ -93,6 +93,8 @@ class Exchange:
         self._subject = f"{self._method} {self._target}"
         self._status = 0
         self._status_line = ""
+        self._request_id: Any = None
+        self._is_answered = False
         self.has_response = False
         self.is_abandoned = False
 
@@ -129,7 +131,8 @@ class Exchange:
     def client_closed(self) -> None:
         """Record that the client closed its connection before the end of the response."""
         self.is_abandoned = True
-        if self._records and self._method == "POST":
+        # Some clients do not read the end of a stream after the response.
+        if self._records and self._method == "POST" and not self._is_answered:
             self.note("the client closed the connection before the response was complete")
 
     def _assign(self, body: bytes) -> None:
@@ -141,6 +144,7 @@ class Exchange:
         members = found if isinstance(found, list) else [found]
         request = next((each for each in members if isinstance(each.method, str) and each.id is not None), None)
         if request is not None:
+            self._request_id = request.id
             self._subject = f"{request.method} #{request.id}"
         if not self._session:
             numbers, method = self._recording.numbers, None if request is None else request.method
@@ -158,7 +162,8 @@ class Exchange:
             self.note(self._status_line)
             return
         headers = {name: value.decode("latin-1") for name, value in head.headers}
-        self._name_session(headers.get(SESSION, ""))
+        if self._status < HTTPStatus.BAD_REQUEST:  # some servers name a session also with an error
+            self._name_session(headers.get(SESSION, ""))
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
         if kind == _EVENTS:
             self._events = SseParser()
@@ -192,6 +197,7 @@ class Exchange:
             if isinstance(event, SseEvent):
                 if event.data:
                     self._line("<", event.data)
+                    self._is_answered = self._is_answered or self._answers(event.data)
             else:
                 self.note(f"an event of {size_of(event.size)} was omitted")
 
@@ -212,6 +218,15 @@ class Exchange:
         """Release what it holds."""
         self._request.release()
         self._response.release()
+
+    def _answers(self, data: bytes) -> bool:
+        """Whether a message is the response to the request."""
+        try:
+            found = _decode_fields(data)
+        except (MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        members = found if isinstance(found, list) else [found]
+        return any(each.method is None and each.id is not None and each.id == self._request_id for each in members)
 
     def _name_session(self, session: str) -> None:
         if session and not self._session:

@@ -98,6 +98,18 @@ def test_a_legacy_server_with_a_session_has_no_problem():
     assert "s3ssion" not in msgspec.json.encode(examined.seen).decode()
 
 
+def test_a_legacy_server_that_refuses_the_probe_with_an_id_of_its_own():
+    def respond(head, message):
+        if message.get("method") == "server/discover":
+            refused = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Missing session ID"}}
+            return response(refused, status="400 Bad Request")
+        return healthy(head, message)
+
+    examined = examine(respond)
+    assert examined.codes == set()
+    assert "· stateless     2026-07-28: refused" in examined.text
+
+
 def test_a_host_that_does_not_exist():
     examined = examine(healthy, host="no-such-host.invalid")
     assert examined.only.code == "host-not-found"

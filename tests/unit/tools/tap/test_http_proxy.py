@@ -177,6 +177,31 @@ def test_a_client_that_leaves_ends_the_request_at_the_server():
     run(play)
 
 
+def test_a_client_that_leaves_after_the_response_is_not_noted():
+    async def play(stage):
+        client = await stage.client(post(CALL))
+        server = await stage.server()
+        await server.request()
+        server.send(EVENTS + chunk(b"data: " + line(RESULT) + b"\n\n"))
+        await client.until(line(RESULT))
+        client.close()
+        assert await server.rest() == b""
+        assert stage.recorded.notes == []
+
+    run(play)
+
+
+def test_a_session_that_is_named_with_an_error_is_not_one():
+    refused = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "no"}}
+
+    async def play(stage):
+        await exchange(stage, CALL, respond(refused, "Mcp-Session-Id: x", status="400 Bad Request"))
+        await exchange(stage, {**CALL, "id": 2, "method": "initialize"}, respond({**RESULT, "id": 2}, "Mcp-Session-Id: y"))
+        assert {connection for connection, _, _ in stage.recorded.lines} == {0}
+
+    run(play)
+
+
 def test_a_server_that_breaks_off_is_seen_by_the_client():
     async def play(stage):
         client = await stage.client(post(CALL))
