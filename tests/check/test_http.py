@@ -11,7 +11,7 @@ from check.runs import of_client, of_server, patiently, run
 from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._rules.table import RULES, chosen
 from twopipes._tools.check.http.target import HttpTarget
-from twopipes._tools.check.http.wire import parse_url
+from twopipes._tools.check.http.wire import HttpExchange, parse_url
 from twopipes.errors import ChannelBroken, LocalProtocolError
 
 # The front end has a connection to the twin for each request, so a replayed retry is not noticed.
@@ -74,6 +74,15 @@ def test_the_parts_of_a_url():
     address = parse_url("https://[::1]/mcp?key=1")
     assert (address.host, address.port, address.target, address.is_tls) == ("::1", 443, "/mcp?key=1", True)
     assert (address.authority, address.is_loopback) == ("[::1]:443", True)
+
+
+def test_secrets_of_a_url_are_not_shown():
+    target = HttpTarget("https://anna:secret@example.com:8443/mcp?token=secret")
+    assert target.description == "https://example.com:8443/mcp"
+    exchange = HttpExchange(
+        target.address, "POST", {"Authorization": "Bearer secret", "X-Key": "secret", "Mcp-Method": "ping"}, b"{}"
+    )
+    assert list(exchange.sent) == [b"POST /mcp?... HTTP/1.1", b"Host: example.com:8443  Mcp-Method: ping", b"{}"]
 
 
 def test_a_correct_client_passes_every_rule_of_http():

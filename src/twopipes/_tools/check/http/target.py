@@ -30,8 +30,8 @@ class HttpTarget(ServerTarget):
         timeouts: ProbeTimeouts | None = None,
         observer: Observer | None = None,
     ) -> None:
-        super().__init__(url, timeouts=timeouts, observer=observer)
         self.address = parse_url(url)
+        super().__init__(self.address.url, timeouts=timeouts, observer=observer)
         self.headers = dict(headers or {})
         self._is_reached = False
         self._known_tools: dict[str, tuple[ParamHeader, ...]] = {}

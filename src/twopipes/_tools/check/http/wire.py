@@ -6,9 +6,11 @@ Each exchange has its own connection, so that what one does to a connection cann
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,17 +23,23 @@ from twopipes.errors import ChannelBroken, LocalProtocolError
 MAX_BODY = 64 * 1024 * 1024
 _MAX_HEAD = 256 * 1024
 _CHUNK = 64 * 1024
-_OF_NO_INTEREST = {b"connection", b"content-length", b"date", b"server", b"user-agent", b"accept-encoding", b"transfer-encoding"}
+# The headers that are quoted. Others may be secret, such as Authorization or what the user gave.
+_QUOTED = {b"accept", b"allow", b"content-type", b"host", b"last-event-id", b"origin", b"www-authenticate", b"x-accel-buffering"}
 _FINAL = 200  # lower statuses announce another response
 _WITHOUT_BODY = {202, 204, 304}
 STREAM = "text/event-stream"
 JSON = "application/json"
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
 class HttpAddress(Struct, frozen=True, kw_only=True):
     """The parts of a URL that a connection needs."""
 
-    url: str
+    url: str  # for messages: without a password and a query, which may contain a token
     host: str
     port: int
     target: str  # the path with its query
@@ -60,13 +68,16 @@ def parse_url(url: str) -> HttpAddress:
         raise LocalProtocolError(f"{url!r} is not an HTTP URL; write http://HOST:PORT/PATH")
     is_tls = parts.scheme == "https"
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return HttpAddress(url=url, host=parts.hostname, port=port or (443 if is_tls else 80), target=target, is_tls=is_tls)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return HttpAddress(url=shown, host=parts.hostname, port=port or (443 if is_tls else 80), target=target, is_tls=is_tls)
 
 
 def quoted(head: Sequence[bytes], payloads: Sequence[bytes]) -> Sequence[bytes]:
     """Return a request or a response as a few lines: the first line, the headers that matter on one line, and the messages."""
-    headers = [line for line in head[1:] if line.partition(b":")[0].lower() not in _OF_NO_INTEREST]
-    return (head[0], *([b"  ".join(headers)] if headers else []), *payloads)
+    names = [line.partition(b":")[0].lower() for line in head[1:]]
+    headers = [line for name, line in zip(names, head[1:], strict=True) if name in _QUOTED or name.startswith(b"mcp-")]
+    first = re.sub(rb"\?\S*", b"?...", head[0])  # a query may contain a token
+    return (first, *([b"  ".join(headers)] if headers else []), *payloads)
 
 
 class HttpExchange:
@@ -181,7 +192,7 @@ class HttpExchange:
         try:
             async with asyncio.timeout(within):
                 self._reader, self._writer = await asyncio.open_connection(
-                    address.host, address.port, ssl=ssl.create_default_context() if address.is_tls else None, limit=_MAX_HEAD
+                    address.host, address.port, ssl=_tls() if address.is_tls else None, limit=_MAX_HEAD
                 )
                 self._writer.write(b"\r\n".join(self._head) + b"\r\n\r\n" + self._sent_body)
                 await self._writer.drain()
