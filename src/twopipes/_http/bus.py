@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from twopipes._session.subscriptions import Change
-
-_log = logging.getLogger("twopipes.server.bus")
 
 Deliver = Callable[[Change], None]
 Lost = Callable[[str], None]
@@ -66,19 +63,3 @@ class LocalBus(Bus):
 
     async def close(self) -> None:
         """Do nothing."""
-
-
-class WorkerBus(LocalBus):
-    """The bus of one of several workers if the author gave none: changes stay in the worker, which is reported once."""
-
-    def __init__(self) -> None:
-        self._has_warned = False
-
-    def publish(self, change: Change) -> None:
-        """Warn that the subscribers of the other workers are not notified."""
-        if not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "a change was announced in one of several workers without a bus; only the subscribers of this worker are notified."
-                " Pass bus=RedisBus(...) to server.run()"
-            )

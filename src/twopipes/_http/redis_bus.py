@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from twopipes._http.bus import Bus, Deliver, Lost, Missed
+from twopipes._http.pending_changes import ChangeMessage, PendingChanges, decode_changes, encode_changes
 from twopipes._session.subscriptions import Change
 from twopipes.errors import LocalProtocolError
 
@@ -37,22 +38,8 @@ _PING_AFTER: Final = 15.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 _MAX_EXPONENT: Final = 16  # redis-py computes 2**failures as a float, which overflows
-# Changes that wait to be published; equal ones count once. Beyond it, the others are notified that anything may have changed.
-_MAX_PENDING: Final = 10_000
 # Changes in one message. 500 long URIs are about 100 kB.
 _MAX_BATCH: Final = 500
-
-
-class _Message(msgspec.Struct, array_like=True):
-    """What is published: the process that sends it, its changes, and whether it had to drop some."""
-
-    origin: str
-    changes: list[Change]
-    has_dropped: bool = False
-
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Message).decode
 
 
 class RedisBus(Bus):
@@ -84,8 +71,7 @@ class RedisBus(Bus):
         self._is_connected = False
         self._was_lost = False
         self._is_closing = False
-        self._pending: dict[Change, None] = {}
-        self._has_dropped = False
+        self._pending = PendingChanges()
         self._wake = asyncio.Event()  # there is something to publish, or the bus is closing
         self._tried = asyncio.Event()  # the first attempt to connect is over
         self._task: asyncio.Task[None] | None = None
@@ -107,10 +93,7 @@ class RedisBus(Bus):
 
     def publish(self, change: Change) -> None:
         """Publish a change soon. While Redis is away, up to 10,000 different changes wait for it."""
-        if change not in self._pending and len(self._pending) >= _MAX_PENDING:
-            self._drop_pending()
-        else:
-            self._pending[change] = None
+        self._pending.add(change)
         self._wake.set()
 
     @property
@@ -197,7 +180,7 @@ class RedisBus(Bus):
 
     def _take(self, data: bytes) -> None:
         try:
-            message = _decode(data)
+            message = decode_changes(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             _log.warning("ignored a message on the Redis channel %r that is not a change: %s", self._channel, error)
             return
@@ -218,24 +201,10 @@ class RedisBus(Bus):
 
     async def _publish_pending(self) -> None:
         self._wake.clear()
-        while self._pending or self._has_dropped:
-            batch = list(self._pending)[:_MAX_BATCH]
-            has_dropped, self._has_dropped = self._has_dropped, False
-            for change in batch:
-                del self._pending[change]
+        while self._pending:
+            batch, has_dropped = self._pending.take(_MAX_BATCH)
             try:
-                await self._redis.publish(self._channel, _encode(_Message(self._origin, batch, has_dropped)))
+                await self._redis.publish(self._channel, encode_changes(ChangeMessage(self._origin, batch, has_dropped)))
             except BaseException:
-                self._restore(batch, has_dropped=has_dropped)
+                self._pending.put_back(batch, has_dropped=has_dropped)
                 raise
-
-    def _restore(self, batch: list[Change], *, has_dropped: bool) -> None:
-        """Put back what was not published; the changes that came meanwhile are newer."""
-        self._pending = dict.fromkeys(batch) | self._pending
-        self._has_dropped |= has_dropped
-        if len(self._pending) > _MAX_PENDING:
-            self._drop_pending()
-
-    def _drop_pending(self) -> None:
-        self._pending.clear()
-        self._has_dropped = True

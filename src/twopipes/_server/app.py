@@ -395,7 +395,7 @@ class Server(Offer, Generic[LifespanT]):
                 replaced.
             http_options: Limits, origins and hosts of HTTP.
             auth: As for :meth:`asgi`.
-            bus: As for :meth:`asgi`.
+            bus: As for :meth:`asgi`. By default the workers of this call share their changes.
             trace: Record every message in this file, or show it on stderr for ``"1"``, as ``TWOPIPES_TRACE`` does; or record it
                 with a ``Recorder`` of yours, which you close.
             redact: Names of members whose values are blanked in what is recorded or shown, in addition to those of

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from twopipes._http.refusal import Refusal
+from twopipes._http.worker_bus import WorkerBus, unix_socket
 from twopipes._server.http.asgi import Scope, refuse
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Peers:
         path = self._path(self.index)
         with suppress(FileNotFoundError):
             os.unlink(path)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = unix_socket(socket.SOCK_STREAM)
         try:
             sock.bind(path)
             sock.listen(_BACKLOG)
@@ -74,6 +75,10 @@ class Peers:
             sock.close()
             raise
         return sock
+
+    def bus(self) -> WorkerBus:
+        """Return a bus between the workers, for a server without another one."""
+        return WorkerBus(self._folder, self._count, self.index)
 
     async def forward(self, worker: int, arrived: Arrived, body: bytes) -> bool:
         """Pass a request to another worker, and its response to the client. Return False if that worker does not run."""

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twopipes._http.auth import Auth, Verifier
-from twopipes._http.bus import Bus, WorkerBus
+from twopipes._http.bus import Bus
 from twopipes._http.options import HttpOptions
 from twopipes._process.parent import watch_parent
 from twopipes._server.http.app import HttpApp
@@ -97,7 +97,7 @@ async def serve_http(server: Server[Any], setup: HttpSetup, last_resort: LastRes
     """Serve until it is cancelled. With a ``last_resort`` the process belongs to the server; then a signal ends it, too."""
     drain = server.settings.drain
     worker = Worker.take()
-    bus = WorkerBus() if setup.bus is None and worker is not None else setup.bus
+    bus = worker.peers.bus() if setup.bus is None and worker is not None else setup.bus
     app = HttpApp(server, setup.options, auth=setup.auth, bus=bus, peers=None if worker is None else worker.peers)
     uvicorn = make_uvicorn(app, setup.options, lambda: app.drain(drain), patience=drain + GRACE)
     ending = Ending()

@@ -70,14 +70,14 @@ class Supervisor:
     """
 
     def __init__(self, listening: socket.socket, count: int, *, patience: float) -> None:
-        if sys.platform == "win32":
-            raise LocalProtocolError("workers= needs a system that can share a socket; on Windows start one process per port")
         self._listening = listening
         self._count = count
         self._patience = patience
         self._ending = asyncio.Event()
         self._has_served = False  # a worker has reported that it serves
         self._failed = False
+        if sys.platform == "win32":
+            raise LocalProtocolError("workers= needs a system that can share a socket; on Windows start one process per port")
 
     async def run(self) -> bool:
         """Supervise until SIGINT or SIGTERM. Return False if the workers cannot be kept running."""
