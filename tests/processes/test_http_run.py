@@ -4,7 +4,10 @@ import json
 import os
 import signal
 import socket
+import stat
+import tempfile
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -274,6 +277,18 @@ def test_the_sessions_of_a_worker_that_crashed_are_unknown(serve):
         assert post(port, call(1, "pid"), session).status == 404
     child.signal()
     child.ended()
+
+
+def test_the_folder_of_the_workers_is_private(serve):
+    with tempfile.TemporaryDirectory() as temporary:  # the path of a socket must be short, and that of a test is long
+        child, port = serve(workers=2, env={"TMPDIR": temporary})
+        pids_of(port, 2)
+        (folder,) = Path(temporary).iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
+        child.signal()
+        child.ended()
+        assert not folder.exists()
 
 
 @pytest.mark.parametrize("session_id", ["0.x", "1.x", "2.x", "99999.x", "-1.x", "1", "../0.x", "1.x/../../etc", "\u0661.x"])
