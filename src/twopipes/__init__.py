@@ -1,4 +1,4 @@
-"""The Model Context Protocol over stdio, for Python.
+"""The Model Context Protocol over stdio and HTTP, for Python.
 
 Public names are loaded on first use, so ``import twopipes`` is cheap. Protocol types are in
 :mod:`twopipes.types`, errors in :mod:`twopipes.errors`, settings in :mod:`twopipes.settings`.

@@ -288,6 +288,9 @@ def _silence(seen: Observations, first: Attempt) -> Diagnosis:
     elif first.strays:
         cause = "its output is not a message; it may not be an MCP server over stdio, or may serve HTTP by default"
     what = "it runs and responds neither to initialize nor to server/discover"
-    fix = "check that it serves over stdio (many need an argument such as --stdio or --transport stdio), and look at its stderr"
+    fix = (
+        "check that it serves over stdio (many need an argument such as --stdio or --transport stdio), and look at its stderr; "
+        "if it serves over HTTP: twopipes doctor URL"
+    )
     fix = "name the script after the interpreter" if reads_nothing else fix
     return diagnosis("never-answers", what, relevant_lines(first.stderr), cause=cause, fix=fix)
