@@ -173,7 +173,7 @@ class HttpClientConnection(ClientConnection):
                 elif not response.is_ok:
                     raise response.error(await response.read_error())
         except (TwopipesError, Disconnected, TimeoutError) as error:
-            _log.warning("a message was not delivered: %s", error or type(error).__name__)
+            _log.warning("a message was not delivered: %s", str(error) or type(error).__name__)
 
     @property
     def _is_modern(self) -> bool:
