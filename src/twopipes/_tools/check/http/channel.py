@@ -20,7 +20,7 @@ from twopipes._http.headers import (
 )
 from twopipes._protocol.revisions import META_VERSION, MODERN
 from twopipes._tools.check.conversation import LiveConversation
-from twopipes._tools.check.http.wire import JSON, STREAM, HttpAddress, HttpExchange
+from twopipes._tools.check.http.wire import JSON, STREAM, HttpAddress, HttpExchange, on_one_line
 from twopipes._tools.check.messages import ProbeTimeouts, ReceivedLine, Response, decoded, id_key, members, parts_of
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed
@@ -63,7 +63,7 @@ class HttpChannel(Channel):
         # The headers of the tools that were listed, also in other conversations.
         self._param_headers = {} if known_tools is None else known_tools
         self._incoming: asyncio.Queue[bytes] = asyncio.Queue(_QUEUED)
-        self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._open: dict[Any, HttpExchange] = {}  # by key of the id, the requests without a response
         self._tasks: set[asyncio.Task[None]] = set()
         self._input_ended = self._is_over = self._is_closed = False
@@ -199,7 +199,8 @@ class HttpChannel(Channel):
         self._incoming.put_nowait(b"")
 
     async def _send_all(self) -> None:
-        while (line := await self._outgoing.get()) is not None:
+        while True:
+            line = await self._outgoing.get()
             try:
                 if line.strip():
                     await self._send(line)
@@ -262,16 +263,12 @@ class HttpChannel(Channel):
 
     async def _deliver(self, exchange: HttpExchange) -> None:
         """Deliver the messages of a response, a stream as it arrives."""
-        count = 0
-        more: Any = []
-        while more is not None and exchange.status:
-            more = await exchange.read_more()
-            if not exchange.is_stream and more is not None:
-                continue
-            payloads = exchange.payloads
-            for payload in payloads[count:]:
+        while exchange.status and (more := await exchange.read_more()) is not None:
+            for event in more:
+                await self._take(on_one_line(event.data))
+        if not exchange.is_stream:
+            for payload in exchange.payloads:
                 await self._take(payload)
-            count = len(payloads)
 
     async def _take(self, payload: bytes) -> None:
         message = decoded(payload)
@@ -293,7 +290,7 @@ class HttpChannel(Channel):
 
     async def _resume(self, exchange: HttpExchange, last: str) -> HttpExchange:
         exchange.close()
-        await asyncio.sleep((exchange.retry or 0) / 1000)
+        await asyncio.sleep(min((exchange.retry or 0) / 1000, self.timeouts.response))
         again = self.exchange("GET", {**self.get_headers, "Last-Event-ID": last})
         await again.send(within=self.timeouts.start)
         await again.read_head()

@@ -72,6 +72,11 @@ def parse_url(url: str) -> HttpAddress:
     return HttpAddress(url=shown, host=parts.hostname, port=port or (443 if is_tls else 80), target=target, is_tls=is_tls)
 
 
+def on_one_line(data: bytes) -> bytes:
+    """Return JSON on one line: a line break in it can only be between two tokens."""
+    return data.replace(b"\r", b" ").replace(b"\n", b" ").strip()
+
+
 def quoted(head: Sequence[bytes], payloads: Sequence[bytes]) -> Sequence[bytes]:
     """Return a request or a response as a few lines: the first line, the headers that matter on one line, and the messages."""
     names = [line.partition(b":")[0].lower() for line in head[1:]]
@@ -132,8 +137,7 @@ class HttpExchange:
     def payloads(self) -> list[bytes]:
         """The JSON of each message, on one line: of the body, or of the events with data."""
         found = [event.data for event in self.events] if self.is_stream else [bytes(self.body)]
-        # A line break that is part of JSON can only be between two tokens.
-        return [each.replace(b"\r", b" ").replace(b"\n", b" ").strip() for each in found if each.strip()]
+        return [on_one_line(each) for each in found if each.strip()]
 
     @property
     def last_event_id(self) -> str:
@@ -251,6 +255,8 @@ class HttpExchange:
             return b""
         if self.header("Transfer-Encoding").lower() == "chunked":
             size = int((await reader.readline()).partition(b";")[0].strip(), 16)
+            if size > MAX_BODY:
+                raise ValueError("the chunk is too long")
             data = await reader.readexactly(size)
             await reader.readexactly(2)
             return data
