@@ -5,8 +5,11 @@ import json
 import pytest
 
 from check.capable_client import capable_client, changing_roots, uses_a_tool
-from check.healthy import new_server, served
-from check.runs import HASTY, of_client, of_server, run
+from check.healthy import WAITS, new_server, served
+from check.mutants.server_mr import needing_states
+from check.mutation import MutatingChannel
+from check.runs import HASTY, of_client, of_server, patiently, run
+from check.time_scale import scaled
 from twopipes._client.form_check import form_errors
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
@@ -223,3 +226,16 @@ def test_tool_uses_need_their_results_in_the_next_message():
     assert not list(tool_sequence_faults([ask, use, result]))
     assert list(tool_sequence_faults([ask, use, ask, result]))
     assert list(tool_sequence_faults([ask, use]))
+
+
+def test_a_server_that_continues_only_with_its_state_keeps_the_rules_about_states():
+    def wrap(channel):
+        return MutatingChannel(channel, lambda wire: needing_states(wire, lambda _message: None), reader_is_check=True)
+
+    def work():
+        target = ChannelTarget(served(new_server(), wrap), timeouts=scaled(WAITS))
+        return of_server(target, revisions=["2026-07-28"], wanted={"MR-15", "MR-16"})
+
+    outcome = patiently(work)
+    assert outcome.failures == []
+    assert {each.rule.id for each in outcome.verdicts if each.outcome == "passed"} == {"MR-15", "MR-16"}

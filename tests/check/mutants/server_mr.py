@@ -95,9 +95,14 @@ def mistakes_anything_for_an_answer(wire: Wire):
     _answering_retries(wire, lambda message: DONE if message["params"]["inputResponses"] == 5 else None)
 
 
+def needing_states(wire: Wire, changed):
+    """Does the same for a server that continues only with a state. The twin also takes answers without one."""
+    _answering_retries(wire, lambda message: changed(message) if "requestState" in message["params"] else REFUSED)
+
+
 @wire_mutant("MR-15")
 def believes_every_state(wire: Wire):
-    _answering_retries(wire, lambda message: DONE if "requestState" in message["params"] else None)
+    needing_states(wire, lambda _message: DONE)
 
 
 @wire_mutant("MR-15")
@@ -112,7 +117,7 @@ def believes_half_a_state(wire: Wire):
         return DONE if state and any(each != state and each.startswith(state) for each in known) else None
 
     wire.from_subject = note
-    _answering_retries(wire, answer)
+    needing_states(wire, answer)
 
 
 @wire_mutant("MR-16")
@@ -123,7 +128,7 @@ def mistakes_the_state_of_one_call_for_another(wire: Wire):
         known.add(json.loads(line).get("result", {}).get("requestState", "-"))
 
     wire.from_subject = note
-    _answering_retries(wire, lambda message: DONE if message["params"].get("requestState") in known else None)
+    needing_states(wire, lambda message: DONE if message["params"]["requestState"] in known else None)
 
 
 @wire_mutant("MR-17")
