@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import time
 
 import pytest
 
 from hostile_target import Target
-from http_server import call_tool, listen, modern_request, request_bytes
+from http_server import PATIENCE, call_tool, initialize, listen, modern_request, request_bytes
 from twopipes import Context
 from twopipes.http import Auth, HttpOptions, Identity
 
@@ -145,3 +146,37 @@ def test_a_refused_body_is_not_read(guarded):
     with guarded.connect() as connection:
         connection.send(request_bytes(headers=call_tool("who")["headers"], body=b"{", length=4_000_000, host="localhost"))
         assert connection.read_response().status == 401
+
+
+@pytest.fixture
+def expiring():
+    """A server whose tokens expire half a second after they are shown."""
+
+    async def verify_briefly(token):
+        return Identity(token, expires=time.time() + 0.5)
+
+    with Target(auth=verify_briefly).running() as target:
+        yield target
+
+
+def test_a_subscription_ends_with_its_token_and_a_call_does_not(expiring):
+    with expiring.connect() as stream, expiring.connect() as call:
+        call.send(request_bytes(**call_tool("wait", bearer("ada"))))
+        assert expiring.started.acquire(timeout=PATIENCE)
+        stream.send(request_bytes(**listen(bearer("ada"))))
+        assert stream.read_head().status == 200
+        assert stream.read_event()["method"] == "notifications/subscriptions/acknowledged"
+        stream.wait_until_closed()
+        assert not expiring.cancelled.acquire(blocking=False)
+    assert expiring.cancelled.acquire(timeout=PATIENCE)
+
+
+def test_the_stream_of_a_legacy_session_ends_with_the_token_and_can_be_opened_again(expiring):
+    with expiring.connect() as connection:
+        opened = connection.request(**initialize(bearer("ada")))
+    headers = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Accept": "text/event-stream", **bearer("ada")}
+    for _ in range(2):
+        with expiring.connect() as connection:
+            connection.send(request_bytes("GET", "/mcp", headers))
+            assert connection.read_head().status == 200
+            connection.wait_until_closed()

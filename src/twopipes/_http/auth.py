@@ -37,6 +37,8 @@ class Identity(Struct, frozen=True):
         scopes: What the token allows.
         client_id: The application that sends the request, if the token names it.
         claims: Everything else that the verifier wants handlers to see. It is left out of the ``repr``.
+        expires: When the token expires, in Unix time, if that is known. Subscriptions are closed then, and the client opens them
+            again with a new token; a call that runs is finished.
 
     Raises:
         ValueError: The subject is empty: callers without a name would share their sessions.
@@ -46,6 +48,7 @@ class Identity(Struct, frozen=True):
     scopes: frozenset[str] = frozenset()
     client_id: str | None = None
     claims: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    expires: float | None = None
 
     def __post_init__(self) -> None:
         if not self.subject:

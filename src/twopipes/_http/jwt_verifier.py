@@ -89,8 +89,9 @@ class JwtVerifier:
         claims = await self._verified_claims(token)
         if claims is None or not claims["sub"]:
             return None
-        identity = _identity(claims)
-        self._remember(digest, identity, float(claims["exp"]) + self._leeway)
+        expires = float(claims["exp"]) + self._leeway
+        identity = _identity(claims, expires)
+        self._remember(digest, identity, expires)
         return identity
 
     async def _verified_claims(self, token: str) -> dict[str, Any] | None:
@@ -147,7 +148,7 @@ class JwtVerifier:
         self._remembered[digest] = _Remembered(identity, min(expires, time.time() + _REMEMBERED_FOR))
 
 
-def _identity(claims: Mapping[str, Any]) -> Identity:
+def _identity(claims: Mapping[str, Any], expires: float) -> Identity:
     scopes = claims.get("scope", claims.get("scp", ()))
     listed = scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else ()
     client = claims.get("client_id", claims.get("azp"))
@@ -156,6 +157,7 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
         scopes=frozenset(each for each in listed if isinstance(each, str)),
         client_id=client if isinstance(client, str) else None,
         claims=claims,
+        expires=expires,
     )
 
 

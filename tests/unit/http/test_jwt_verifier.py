@@ -43,6 +43,7 @@ def test_a_valid_token_gives_its_claims(verifier, algorithm):
     identity = verify(verifier, token(algorithm, scope="read write", client_id="app", email="ada@example.com"))
     assert (identity.subject, identity.scopes, identity.client_id) == ("ada", {"read", "write"}, "app")
     assert identity.claims["email"] == "ada@example.com"
+    assert identity.expires == identity.claims["exp"] + 30  # the leeway
 
 
 def test_scopes_and_clients_have_other_names_too(verifier):

@@ -7,6 +7,7 @@ that is silent for ``keep_alive`` seconds becomes a stream too, and its comments
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
@@ -72,6 +73,7 @@ class Reply(Route):
         self._on_closed = on_closed
         self._opening = opening
         self._headers = headers
+        self._expires = identity.expires if is_stream and identity is not None else None
         self._is_stream = is_stream or options.responses == "stream"
         self._form = _Form.UNDECIDED
         self._status = OK
@@ -151,6 +153,7 @@ class Reply(Route):
 
     async def run(self) -> None:
         """Send the response, and return when it is complete or the client is gone."""
+        expiry = self._lose_at_expiry()
         try:
             if self._form is _Form.UNDECIDED and not self._is_stream and not await self._wait(_WATCH_AFTER):
                 self._watch()
@@ -170,6 +173,14 @@ class Reply(Route):
         finally:
             if self._watching is not None:
                 self._watching.cancel()
+            if expiry is not None:
+                expiry.cancel()
+
+    def _lose_at_expiry(self) -> asyncio.TimerHandle | None:
+        """Close a stream that could outlive the token of its client by any time when the token expires."""
+        if self._expires is None:
+            return None
+        return asyncio.get_running_loop().call_later(max(0.0, self._expires - time.time()), self.lose)
 
     async def _send_json(self) -> None:
         (body,) = self._pending

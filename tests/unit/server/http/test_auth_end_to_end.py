@@ -1,15 +1,16 @@
 """Access tokens from our client to a handler of our server, over a socket, in both eras."""
 
 import asyncio
+import time
 
 import pytest
 
 from fake_server import scene
 from http_server import serve_asgi
 from jwt_issuer import AUDIENCE, ISSUER, publishing, token
-from twopipes import Context, Server, connect
+from twopipes import Context, RestartPolicy, Server, connect
 from twopipes.errors import HttpError
-from twopipes.http import Auth, Challenge, JwtVerifier
+from twopipes.http import Auth, Challenge, Identity, JwtVerifier
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +95,28 @@ async def test_a_session_goes_on_with_a_new_token_of_the_same_user_only(url):
         tokens.append(fresh(sub="eve"))
         # The session of ada is unknown to eve, so the client opens another one.
         assert (await client.call_tool("who")).text == "eve of app"
+
+
+@scene
+async def test_a_subscription_is_opened_again_with_a_new_token_when_the_old_one_expires():
+    server = Server("guarded", version="1.0")
+    shown: list[str] = []
+
+    @server.tool
+    def noop() -> None:
+        """Do nothing."""
+
+    async def verify(token):
+        shown.append(token)
+        return Identity("ada", expires=time.time() + (0.3 if token == "token-1" else 3600))
+
+    tokens = ["token-1"]
+    soon = RestartPolicy(first_delay=0.0, jitter=0.0)
+    with serve_asgi(server.asgi(auth=verify)) as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with connect(url, auth=lambda: tokens[0], restart=soon) as client, client.subscribe(tools=True) as changes:
+            await changes.ready()
+            tokens[0] = "token-2"
+            while shown[-1] != "token-2":
+                assert (await anext(changes)).kind == "tools"  # it may have missed changes
+    assert shown[0] == "token-1"
