@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 from collections.abc import Callable
@@ -109,6 +110,9 @@ async def serve_http(server: Server[Any], setup: HttpSetup, last_resort: LastRes
         sockets = [sock] if worker is None else [sock, stack.enter_context(worker.peers.listen())]
         await app.start()
         stack.push_async_callback(app.stop)
+        if last_resort is not None:
+            # Everything so far stays until the end. Collections during requests need not look at it.
+            gc.freeze()
         serving = asyncio.create_task(uvicorn.serve(sockets=sockets), name="twopipes uvicorn")
         begun = asyncio.create_task(ending.begun.wait())
         _report_ready(server, setup, sock)
