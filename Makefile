@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -208,6 +208,16 @@ bench-publish: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## make tw
 	$(BIN)/python benchmarks/bench.py --json benchmarks/results/first.json
 	$(BIN)/python benchmarks/bench.py --json benchmarks/results/second.json
 	$(BIN)/python benchmarks/publish.py benchmarks/results/first.json benchmarks/results/second.json
+
+# A clean environment again; the ASGI servers that are not part of the extra are only for `--asgi`.
+$(BENCH)/http/installed: pyproject.toml $(shell find src -name '*.py') | $(BIN)/python
+	@rm -rf $(@D)
+	@$(BIN)/python -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D) install -q '.[http]'
+	touch $@
+
+bench-http: $(STAMPS)/package $(BENCH)/http/installed $(BENCH_PEERS) ## compare servers over HTTP, and write the page; 6 minutes
+	$(BIN)/python benchmarks/http_bench.py --publish
 
 dist: $(STAMPS)/release ## build the sdist and the wheel into dist
 	rm -rf dist

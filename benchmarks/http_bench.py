@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from environment import as_text, describe
+from publish import PAGE, filled
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 SERVERS = HERE / "http_servers"
@@ -72,7 +75,7 @@ def contenders(python: str) -> list[Contender]:
         Contender("twopipes", (python, "ours.py", "PORT")),
         Contender("bare ASGI", (python, *ASGI["uvicorn, httptools"], *QUIET, "--port", "PORT", "bare:app"), listens=False),
         Contender("official", (python_of(PEERS / "official-2"), "official.py", "PORT")),
-        Contender("fastmcp", (python_of(PEERS / "fastmcp-4"), "fastmcp_server.py", "PORT")),
+        Contender("fastmcp", (python_of(PEERS / "fastmcp-4"), "fastmcp_server.py", "PORT"), listens=False),  # it has none
     ]
     if script.parent.exists() and (node := shutil.which("node")):
         # A module is looked for beside the script that imports it.
@@ -179,7 +182,7 @@ def measure(contender: Contender, seconds: float) -> dict[str, float]:
     return figures
 
 
-def measure_listens(pid: int, port: int, count: int = 1000) -> dict[str, float]:
+def measure_listens(pid: int, port: int, count: int = 1000, seconds: float = 5.0) -> dict[str, float]:
     """Measure what idle listens cost."""
     before = memory_of(pid)
     command = [sys.executable, str(HERE / "http_load.py"), json.dumps({"port": port, "hold": count})]
@@ -187,11 +190,10 @@ def measure_listens(pid: int, port: int, count: int = 1000) -> dict[str, float]:
         assert holder.stdout is not None
         assert holder.stdin is not None
         if not holder.stdout.readline():
-            holder.stdin.close()
-            return {}
+            raise RuntimeError(f"the server refused {count} listens")
         memory, spent = memory_of(pid) - before, cpu_of(pid)
-        time.sleep(5)
-        idle = (cpu_of(pid) - spent) / 5
+        time.sleep(seconds)
+        idle = (cpu_of(pid) - spent) / max(seconds, 0.001)
         holder.stdin.close()
     return {"listen_memory": memory / count, "listen_cpu": idle * 100}
 
@@ -221,6 +223,28 @@ def table(results: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
+# What is compared with whom, and the aim: at most this ratio of CPU, at least this ratio of requests per second.
+AIMS = [
+    ("CPU per request, 64 in flight", "cpu_64", "official", 0.2, True),
+    ("CPU per request, 64 in flight", "cpu_64", "typescript", 1.0, True),
+    ("CPU per request, 64 in flight", "cpu_64", "bare ASGI", 1.6, True),
+    ("requests/s, 64 in flight", "per_second_64", "official", 5.0, False),
+    ("requests/s, 64 in flight", "per_second_64", "typescript", 1.0, False),
+]
+
+
+def ratios(results: dict[str, dict[str, float]]) -> str:
+    """Return our figures over those of others, and whether each aim is met, as a table in Markdown."""
+    lines = ["| twopipes over ... | | ratio | aim |", "|---|---|---|---|"]
+    for title, key, name, aim, is_less_better in AIMS:
+        if name in results:
+            ratio = results["twopipes"][key] / results[name][key]
+            is_met = ratio <= aim if is_less_better else ratio >= aim
+            wanted = f"at {'most' if is_less_better else 'least'} {aim:g}"
+            lines.append(f"| {name} | {title} | {ratio:.2f} | {wanted}{'' if is_met else ' **missed**'} |")
+    return "\n".join(lines)
+
+
 def run(chosen: list[Contender], rounds: int, seconds: float) -> dict[str, dict[str, float]]:
     """Measure everything in turns, and return the middle of each figure."""
     found: dict[str, list[dict[str, float]]] = {contender.name: [] for contender in chosen}
@@ -242,12 +266,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--python", default=python_of(OURS), help="the interpreter with twopipes and the ASGI servers")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--publish", action="store_true", help="write the table and the ratios to the page about performance")
     given = parser.parse_args()
     chosen = on_asgi_servers(given.asgi, given.python) if given.asgi else contenders(given.python)
     if given.only:
         chosen = [each for each in chosen if any(part in each.name for part in given.only)]
     results = run(chosen, given.rounds, given.seconds)
     print(table(results))
+    if given.publish:
+        said = as_text(describe()).splitlines()[0]
+        block = f"{said}\n\n{table(results)}\n\n{ratios(results)}"
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), {"http": block}), encoding="utf-8")
     if given.json:
         given.json.write_text(json.dumps(results, indent=2) + "\n")
 
