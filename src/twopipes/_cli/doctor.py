@@ -146,9 +146,9 @@ def _examine_url(
     server: ServerTarget, timeouts: DoctorTimeouts, terminal: Terminal | None
 ) -> tuple[HttpObservations, list[Diagnosis]]:
     try:
-        from twopipes._tools.doctor.diagnose_http import diagnose_http  # noqa: PLC0415 - needs the extra
-        from twopipes._tools.doctor.display_http import HttpReport  # noqa: PLC0415 - likewise
-        from twopipes._tools.doctor.http_examination import HttpExamination  # noqa: PLC0415 - likewise
+        from twopipes._tools.doctor.diagnose_http import diagnose_http
+        from twopipes._tools.doctor.display_http import HttpReport
+        from twopipes._tools.doctor.http_examination import HttpExamination
     except ModuleNotFoundError as error:
         raise UsageError(f'{error.name} is not installed; run: pip install "twopipes[http]"') from error
     report = None if terminal is None else HttpReport(terminal)

@@ -25,8 +25,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def tap_http(url: str, listen: str | None, output: str | None, redact: Sequence[str], *, is_quiet: bool) -> int:
     """Forward and record until a signal ends it."""
     try:
-        from twopipes._tools.tap.http_proxy import HttpTap, Upstream  # noqa: PLC0415 - needs the extra
-        from twopipes._tools.tap.http_recording import HttpRecording  # noqa: PLC0415 - likewise
+        from twopipes._tools.tap.http_proxy import HttpTap, Upstream
+        from twopipes._tools.tap.http_recording import HttpRecording
     except ModuleNotFoundError as error:
         raise UsageError(f'{error.name} is not installed; run: pip install "twopipes[http]"') from error
     try:

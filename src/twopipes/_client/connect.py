@@ -155,7 +155,7 @@ def connect(
     if trace == "1":
         raise LocalProtocolError('trace="1" writes a conversation to the stderr of a server; a client needs the name of a file')
     if redact:
-        from twopipes._trace.recorder import check_redact  # noqa: PLC0415 - most clients do not record
+        from twopipes._trace.recorder import check_redact
 
         check_redact(trace, redact)
     timeouts = timeouts or Timeouts()
@@ -200,7 +200,7 @@ def connect(
         if trace is None:
             supervisor = Supervisor(config)
         else:
-            from twopipes._client.recording import RecordedTarget  # noqa: PLC0415 - most clients do not record
+            from twopipes._client.recording import RecordedTarget
 
             supervisor = Supervisor(structs.replace(config, target=RecordedTarget(where, trace, redact)))
         client = Client(supervisor)
@@ -220,7 +220,7 @@ def _with(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[s
 
 
 def _with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Target:
-    from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - clients of commands do not need it
+    from twopipes._client.http_target import HttpTarget
 
     if not isinstance(where, HttpTarget):
         raise LocalProtocolError(f"headers= and auth= are for a URL; {where.description} is not a URL")

@@ -69,7 +69,7 @@ class HttpTarget(Target):
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Create what sends the requests. Nothing is sent yet."""
-        from twopipes._client.http_exchange import HttpExchange  # noqa: PLC0415 - needs the extra `http`
+        from twopipes._client.http_exchange import HttpExchange
 
         if self._credentials is None:
             self._credentials = Credentials(self.auth, self.url)

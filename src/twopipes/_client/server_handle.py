@@ -134,6 +134,6 @@ def _connection_to(endpoint: Endpoint, session: ClientSession, **collaborators: 
     link = endpoint.http
     if link is None:
         return ChannelConnection(session, endpoint.channel, **collaborators)
-    from twopipes._client.http_connection import HttpClientConnection  # noqa: PLC0415 - needs the extra `http`
+    from twopipes._client.http_connection import HttpClientConnection
 
     return HttpClientConnection(session, link.exchange, tool_headers=link.tool_headers, observers=link.observers, **collaborators)

@@ -78,7 +78,7 @@ class Endpoint:
         if self.http is not None:
             self.http.observers.append(partial(observer.chunk, connection=connection))
         else:
-            from twopipes._trace.channel import RecordedChannel  # noqa: PLC0415 - most clients are not observed
+            from twopipes._trace.channel import RecordedChannel
 
             self.channel = RecordedChannel(self.channel, observer, reads="<", connection=connection)
 
@@ -135,7 +135,7 @@ class SocketTarget(Target):
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Connect to the socket."""
-        from twopipes._channels.sockets import connect_tcp, connect_unix  # noqa: PLC0415 - clients of commands need no sockets
+        from twopipes._channels.sockets import connect_tcp, connect_unix
 
         if isinstance(self.address, UnixAddress):
             return Endpoint(await connect_unix(self.address.path))
@@ -159,7 +159,7 @@ class MemoryTarget(Target):
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Start to serve a new connection."""
-        from twopipes._channels.memory import memory_pair  # noqa: PLC0415 - clients of commands do not need it
+        from twopipes._channels.memory import memory_pair
 
         here, there = memory_pair()
         serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
@@ -196,7 +196,7 @@ def target_of(given: Any, *arguments: str) -> Target:
         )
     is_url = isinstance(given, str) and given.lower().startswith(HTTP_SCHEMES)
     if is_url and not arguments:
-        from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - clients of commands do not need it
+        from twopipes._client.http_target import HttpTarget
 
         return HttpTarget(given)
     if isinstance(given, str | os.PathLike) and not is_url and (arguments or not str(given).startswith(SCHEMES)):

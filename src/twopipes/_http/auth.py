@@ -87,10 +87,10 @@ class Auth(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not callable(self.verify):
-            raise ValueError(f"Auth.verify must be an async function that takes a token, got {self.verify!r}")  # noqa: TRY004 - as below
+            raise ValueError(f"Auth.verify must be an async function that takes a token, got {self.verify!r}")
         for name in ("authorization_servers", "scopes"):
             if isinstance(getattr(self, name), str):
-                raise ValueError(f"Auth.{name} must be a tuple of strings, got {getattr(self, name)!r}")  # noqa: TRY004 - as below
+                raise ValueError(f"Auth.{name} must be a tuple of strings, got {getattr(self, name)!r}")
         for address in (*self.authorization_servers, *((self.resource,) if self.resource is not None else ())):
             check_address(address, what="Auth.resource" if address == self.resource else "Auth.authorization_servers")
         for scope in self.scopes:

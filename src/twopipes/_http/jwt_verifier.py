@@ -95,7 +95,7 @@ class JwtVerifier:
         return identity
 
     async def _verified_claims(self, token: str) -> dict[str, Any] | None:
-        import jwt  # noqa: PLC0415 - the extra `auth`; it loads OpenSSL
+        import jwt
 
         try:
             header = jwt.get_unverified_header(token)
@@ -123,7 +123,7 @@ class JwtVerifier:
 
     def _usable(self, keys: Sequence[Jwk], algorithm: str) -> list[PyJWK]:
         """Return the keys that are made for an algorithm."""
-        import jwt  # noqa: PLC0415 - see above
+        import jwt
 
         if self._generation != self._keys.generation:
             self._generation = self._keys.generation
@@ -163,8 +163,8 @@ def _identity(claims: Mapping[str, Any], expires: float) -> Identity:
 
 def _check_library() -> None:
     try:
-        import cryptography  # noqa: F401, PLC0415 - PyJWT works without it, but not with public keys
-        import jwt  # noqa: F401, PLC0415 - see above
+        import cryptography  # noqa: F401 - PyJWT works without it, but not with public keys
+        import jwt  # noqa: F401 - see above
     except ImportError as error:
         raise ImportError('JwtVerifier needs PyJWT and cryptography; run: pip install "twopipes[auth]"') from error
 

@@ -238,7 +238,7 @@ def _spell(origin: Origin) -> str:
 def _listed(option: str, entries: Iterable[str]) -> tuple[str, ...]:
     """Return the entries of an option. Raises ``ValueError`` if they are not strings."""
     if isinstance(entries, str):
-        raise ValueError(f"HttpOptions.{option} must be a tuple of strings, got {entries!r}; write ({entries!r},)")  # noqa: TRY004 - as for any other wrong value
+        raise ValueError(f"HttpOptions.{option} must be a tuple of strings, got {entries!r}; write ({entries!r},)")
     listed = tuple(entries)
     if not all(isinstance(each, str) for each in listed):
         raise ValueError(f"HttpOptions.{option} must be a tuple of strings, got {entries!r}")

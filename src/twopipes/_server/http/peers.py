@@ -99,7 +99,7 @@ class Peers:
         self._clients.clear()
 
     async def _pass_on(self, worker: int, arrived: Arrived, body: bytes) -> bool:
-        from aiohttp import ClientConnectorError, ClientError  # noqa: PLC0415 - only with workers and legacy clients
+        from aiohttp import ClientConnectorError, ClientError
 
         scope = arrived.scope
         headers = [
@@ -120,7 +120,7 @@ class Peers:
         return True
 
     def _client(self, worker: int) -> ClientSession:
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, UnixConnector  # noqa: PLC0415 - likewise
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, UnixConnector
 
         if worker not in self._clients:
             self._clients[worker] = ClientSession(

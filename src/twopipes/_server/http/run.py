@@ -62,7 +62,7 @@ class HttpSetup(NamedTuple):
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return what makes the event loop: uvloop if it is installed, as uvicorn does."""
     try:
-        import uvloop  # noqa: PLC0415 - only where it is installed
+        import uvloop
     except ImportError:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

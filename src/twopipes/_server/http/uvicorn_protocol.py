@@ -113,7 +113,7 @@ def bounded_protocol(*, read_timeout: float, write_timeout: float) -> type[async
 
 
 def _h11_protocol() -> type[asyncio.Protocol]:
-    from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - the extra `http`
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class BoundedH11(_Bounded, H11Protocol):
         """h11 limits headers that arrive in parts to 64 KiB, and those that arrive at once are as long as one read at most."""
@@ -122,7 +122,7 @@ def _h11_protocol() -> type[asyncio.Protocol]:
 
 
 def _httptools_protocol() -> type[asyncio.Protocol]:
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol  # noqa: PLC0415 - the extra `http`
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class BoundedHttpTools(_Bounded, HttpToolsProtocol):  # type: ignore[misc] # the two bases of uvicorn differ in private attributes
         """Limits the size of headers as h11 does; httptools would keep all of them."""

@@ -93,7 +93,7 @@ def make_uvicorn(app: Application, options: HttpOptions, drain: Callable[[], Awa
 def raise_file_limit() -> None:
     """Allow as many open files as the system permits: each connection is one, and the usual limit is 1,024."""
     if sys.platform != "win32":
-        import resource  # noqa: PLC0415 - exists on POSIX only
+        import resource
 
         with suppress(OSError, ValueError):
             _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
