@@ -78,7 +78,8 @@ def run(tmp_path, *arguments):
     if not suite.exists():
         pytest.fail("the conformance suite is not installed: use `make conformance`")
     done = subprocess.run(
-        ["node", str(suite), *arguments, "--output-dir", str(tmp_path)],
+        # It starts all clients of a revision at once; on a busy machine they need more than its 30 seconds.
+        ["node", str(suite), *arguments, "--timeout", "120000", "--output-dir", str(tmp_path)],
         env={**os.environ, "PATH": path, "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
