@@ -10,7 +10,7 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -165,12 +165,9 @@ class CallRunner(SessionPump[ServerSession]):
 
     def _start(self, context: Context, handler: Next) -> None:
         self._contexts[context.call] = context  # first: with an eager task factory the handler may be done when its task is made
-        context._task = self._start_task(self._work(context, handler))
+        context._task = self.loop.create_task(self._work(context, handler), name="twopipes handler")
         if self.process.is_forked:
             exit_at_loop()  # an eager task has forked, and this is the child
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self.loop.create_task(work, name="twopipes handler")
 
     def _start_internal(self, call: Call) -> None:
         """Start a request that the session handles itself: at once and in order, however busy the handlers are."""

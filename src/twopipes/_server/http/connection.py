@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Coroutine
-from typing import Any, cast
+from typing import cast
 
 from twopipes._codes import CAPABILITY_MISSING
 from twopipes._http.status import OK, status_of_code
@@ -45,13 +42,6 @@ class HttpServerConnection(CallRunner):
         for event in events:
             if isinstance(event, CallCancelled) and event.call.route is not None and not self.session.awaits(event.call.route):
                 cast("Target", event.call.route).end()  # a cancelled request gets no response (CA-04)
-
-    if sys.version_info >= (3, 12):
-
-        def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-            # At once, until it waits for something. A handler that never waits has responded before its reply is awaited, and
-            # costs no turn of the event loop.
-            return asyncio.Task(work, loop=self.loop, name="twopipes handler", eager_start=True)
 
     # Sending
 
