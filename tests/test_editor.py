@@ -286,7 +286,10 @@ PLUMBING = {
     twopipes.Client: {"reopened"},
     twopipes.Subscription: {"attach"},
 }
-PUBLIC_MODULES = ["twopipes", *(f"twopipes.{name}" for name in ("channels", "errors", "process", "settings", "trace", "types"))]
+PUBLIC_MODULES = [
+    "twopipes",
+    *(f"twopipes.{name}" for name in ("channels", "errors", "http", "process", "settings", "trace", "types")),
+]
 PUBLIC_CLASSES = [getattr(twopipes, name) for name in twopipes.__all__ if isinstance(getattr(twopipes, name), type)]
 
 
@@ -319,7 +322,14 @@ def members_of(kind) -> dict:
 
 def used_by(kind) -> dict[str, set[type]]:
     """Return the classes of ours that its members accept and return."""
-    for module in ("twopipes._server.options", "twopipes._server.wire_log"):
+    for module in (
+        "twopipes._http.auth",
+        "twopipes._http.bus",
+        "twopipes._http.options",
+        "twopipes._server.http.app",
+        "twopipes._server.options",
+        "twopipes._server.wire_log",
+    ):
         importlib.import_module(module)  # only type checkers load them
 
     used = {name: set().union(*map(classes_in, hints_of(function).values())) for name, function in members_of(kind).items()}

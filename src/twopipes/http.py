@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from twopipes._http.jwt_verifier import JwtVerifier as JwtVerifier
     from twopipes._http.options import HttpOptions as HttpOptions
     from twopipes._http.redis_bus import RedisBus as RedisBus
+    from twopipes._server.http.app import HttpApp as HttpApp
 else:
     from twopipes._lazy import lazy_names
 
@@ -24,5 +25,6 @@ else:
             "twopipes._http.jwt_verifier": "JwtVerifier",
             "twopipes._http.options": "HttpOptions",
             "twopipes._http.redis_bus": "RedisBus",
+            "twopipes._server.http.app": "HttpApp",
         },
     )

@@ -356,13 +356,10 @@ def test_a_socket_without_a_listener(ask, tmp_path):
 
 def test_a_server_of_a_configuration_file(ask, tmp_path, monkeypatch):
     entry = {"command": sys.executable, "args": ["${HERE}/everything.py"]}
-    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": {"url": "http://localhost"}}}))
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": {"type": "carrier pigeon"}}}))
     monkeypatch.setenv("HERE", str(EXAMPLES))
     assert "42" in ask("call", "add", "a=42", "--config", "mcp.json", "--server", "a", server=None).stdout
-    assert (
-        "only servers with a command are supported"
-        in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
-    )
+    assert "has no command" in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
 
 
 def test_the_conversation_can_be_recorded(ask, tmp_path):
