@@ -24,14 +24,11 @@ from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.scenario import all_scenarios
 from twopipes._tools.check.server_source import AddressTarget, CommandTarget
 
+pytestmark = pytest.mark.mutants
+
 # Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.
 OLDER = ALL[:-2]
 ever = pytest.mark.parametrize("revisions", [ALL, *((each,) for each in OLDER)], ids=["all", *OLDER])
-# Of these, those over sockets are part of `make mutants`: the session is the same, and each takes five seconds or more.
-over_sockets = pytest.mark.parametrize(
-    "revisions",
-    [pytest.param(ALL, id="all"), *(pytest.param((each,), id=each, marks=pytest.mark.mutants) for each in OLDER)],
-)
 
 FULL_TOUR = Path(__file__).parent / "full_tour.py"
 # Seconds. Processes on a busy machine; nothing is waited for that long that comes.
@@ -54,7 +51,7 @@ def test_our_server_over_stdio(revisions):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
-@over_sockets
+@ever
 def test_our_server_over_a_unix_socket(tmp_path, revisions):
     path = tmp_path / "s"
 
@@ -71,7 +68,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
     assert breaches(outcome) == []
 
 
-@over_sockets
+@ever
 def test_our_server_over_tcp(revisions):
     async def scene():
         server = new_server()
@@ -86,7 +83,7 @@ def test_our_server_over_tcp(revisions):
     assert breaches(outcome) == []
 
 
-@over_sockets
+@ever
 def test_our_server_over_http(revisions):
     with serve_asgi(with_mirrored_arguments(new_server()).asgi()) as port:
         target = HttpTarget(f"http://127.0.0.1:{port}/mcp", timeouts=WAITS)
@@ -96,7 +93,7 @@ def test_our_server_over_http(revisions):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
-@over_sockets
+@ever
 def test_our_client_over_a_unix_socket(tmp_path, revisions):
     numbers = count()
 
@@ -113,7 +110,7 @@ def test_our_client_over_a_unix_socket(tmp_path, revisions):
     assert breaches(outcome) == []
 
 
-@over_sockets
+@ever
 def test_our_client_over_tcp(revisions):
     async def make_the_tour(launcher):
         listener = await listen_tcp(0, lambda channel: launcher.serve(channel=channel))
@@ -127,7 +124,7 @@ def test_our_client_over_tcp(revisions):
     assert breaches(outcome) == []
 
 
-@over_sockets
+@ever
 def test_our_client_over_http(revisions):
     outcome = patiently(lambda: of_client(HttpInProcessDriver(partial(tour, timeouts=scaled(BRISK))), revisions=revisions))
     assert outcome.revisions == list(revisions)
@@ -140,7 +137,6 @@ def test_our_client_as_a_program():
     assert breaches(outcome) == []
 
 
-@pytest.mark.mutants
 @pytest.mark.parametrize("revision", OLDER)
 def test_our_client_as_a_program_in_an_older_revision(revision):
     """What has to do with processes: each run takes two. The rest is tried over sockets."""
