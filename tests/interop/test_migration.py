@@ -22,6 +22,8 @@ from interop.migration.conversations import Script, answering, converse
 from interop.migration.tolerances import FASTMCP, OFFICIAL, Exchange, Tolerance, compared
 from twopipes import CallResult
 from twopipes._cli.replay_run import ReplayTimeouts, run_replay
+from twopipes._cli.server_options import ServerTarget
+from twopipes._process.command import ServerCommand
 from twopipes._tools.replay.script import Replay
 from twopipes._trace.conversation import Call, read_conversation
 from twopipes._trace.matching import Ignoring, differences
@@ -80,7 +82,7 @@ def replayed(recording: Path, server: Migrated) -> Replay:
     trace = read(recording)
     conversation = read_conversation(trace, trace.header)
     replay = Replay(conversation, conversation.connections[0])
-    asyncio.run(asyncio.wait_for(run_replay(replay, server.after(), ReplayTimeouts(NET / 2)), NET))
+    asyncio.run(asyncio.wait_for(run_replay(replay, ServerTarget(ServerCommand(server.after())), ReplayTimeouts(NET / 2)), NET))
     assert not replay.not_sent
     assert not replay.additional
     assert not replay.noise
