@@ -216,7 +216,8 @@ class HttpExchange:
             case aiohttp.ClientSSLError() | aiohttp.ClientConnectorCertificateError():
                 return HttpError(self.url, "tls", detail=_text(error.__cause__ or error))
             case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):
-                reason = "refused"
+                # Without the text of the system, which repeats it, and which depends on the event loop.
+                return HttpError(self.url, "refused", retryable=True)
             case _:
                 pass
         os_error = getattr(error, "os_error", None)
