@@ -155,17 +155,26 @@ if sys.platform != "win32":
 
         def _has_living_members(self) -> bool:
             """Whether any member is not a zombie. In a container whose process 1 does not reap, zombies stay forever."""
-            self._members = {pid for pid in self._members if _is_living_member(pid, self.pid)}
-            if not self._members:
-                found = map(int, filter(str.isdigit, os.listdir("/proc")))
-                self._members = {pid for pid in found if _is_living_member(pid, self.pid)}
+            self._members = {pid for pid in self._members if _state_of(pid, self.pid) not in _DEAD}
+            seen: set[int] | None = None
+            while not self._members:
+                found = {pid: _state_of(pid, self.pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+                self._members = {pid for pid, state in found.items() if state not in _DEAD}
+                members = {pid for pid, state in found.items() if state is not None}
+                if members == seen:
+                    break
+                # A member may have forked after the list was made, and exited before it was looked at.
+                seen = members
             return bool(self._members)
 
-    def _is_living_member(pid: int, group: int) -> bool:
+    _DEAD = (None, b"Z", b"X")
+
+    def _state_of(pid: int, group: int) -> bytes | None:
+        """Return the state of a process as in ``/proc``; ``None`` if it does not exist or is not a member of the group."""
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 # The name of the program is in parentheses and may itself contain any character.
                 state, _parent, its_group = file.read(4096).rpartition(b")")[2].split(maxsplit=3)[:3]
         except (OSError, ValueError):
-            return False
-        return int(its_group) == group and state not in {b"Z", b"X"}
+            return None
+        return state if int(its_group) == group else None
