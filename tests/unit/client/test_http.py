@@ -26,6 +26,8 @@ from twopipes.errors import (
     RequestTimedOut,
 )
 
+pytestmark = pytest.mark.slow  # real sockets
+
 SOON = RestartPolicy(first_delay=0.0, jitter=0.0, factor=1.0)
 
 

@@ -16,6 +16,8 @@ from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 from twopipes.errors import HttpError, InvalidParams, MethodNotFound, NotFound
 from twopipes.http import Identity
 
+pytestmark = pytest.mark.slow  # real sockets
+
 REVISIONS = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 SOON = RestartPolicy(first_delay=0.01, jitter=0.0, factor=1.0)
 each_revision = pytest.mark.parametrize("revision", REVISIONS)

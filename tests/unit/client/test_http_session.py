@@ -11,6 +11,8 @@ from twopipes import RestartPolicy, Timeouts, connect
 from twopipes._protocol.revisions import LATEST_LEGACY, LEGACY
 from twopipes.errors import ClientClosed, ConnectionLost, HttpError, OpeningFailed, RemoteProtocolError, RequestTimedOut
 
+pytestmark = pytest.mark.slow  # real sockets
+
 SOON = RestartPolicy(first_delay=0.0, jitter=0.0)
 HTTP_REVISIONS = [each for each in LEGACY if each >= "2025-03-26"]
 

@@ -5,11 +5,14 @@ import json
 import random
 
 import aiohttp
+import pytest
 
 from http_server import serve_asgi
 from twopipes import Context, Server
 from twopipes._http.sse import SseParser
 from twopipes.http import HttpOptions
+
+pytestmark = pytest.mark.slow  # real sockets
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 CLIENTS, CALLS = 12, 8

@@ -15,6 +15,8 @@ from twopipes._server.http.peers import Peers
 from twopipes._server.http.uvicorn_server import make_uvicorn
 from twopipes.http import HttpOptions
 
+pytestmark = pytest.mark.slow  # real sockets
+
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 

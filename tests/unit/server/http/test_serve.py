@@ -12,6 +12,8 @@ from twopipes import Context, Server
 from twopipes.errors import LocalProtocolError
 from twopipes.http import HttpOptions
 
+pytestmark = pytest.mark.slow  # real sockets
+
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},

@@ -13,6 +13,8 @@ from twopipes._http.sse import SseParser
 from twopipes.errors import McpError
 from twopipes.http import HttpOptions, Identity
 
+pytestmark = pytest.mark.slow  # real sockets
+
 EVENTS = {"Accept": "text/event-stream"}
 
 

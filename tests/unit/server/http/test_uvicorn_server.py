@@ -14,6 +14,8 @@ from twopipes._protocol.revisions import LATEST_MODERN
 from twopipes._server.http import uvicorn_server
 from twopipes.http import HttpOptions
 
+pytestmark = pytest.mark.slow  # real sockets
+
 NET = 30
 
 

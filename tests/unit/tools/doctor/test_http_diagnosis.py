@@ -28,6 +28,8 @@ from unit.tools.doctor.http_peers import (
     result,
 )
 
+pytestmark = pytest.mark.slow  # real sockets
+
 PATIENT = DoctorTimeouts(answer=NET, total=60, quick=True)
 SHORT = DoctorTimeouts(answer=0.3, total=60, quick=True)
 

@@ -11,6 +11,8 @@ from twopipes._tools.tap.http_proxy import Upstream
 from unit.tools.doctor.http_peers import certificate
 from unit.tools.tap.upstream import EVENTS, NET, chunk, post, respond, run
 
+pytestmark = pytest.mark.slow  # real sockets
+
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add"}}
 RESULT = {"jsonrpc": "2.0", "id": 1, "result": {}}
 
