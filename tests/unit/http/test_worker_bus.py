@@ -13,7 +13,10 @@ from twopipes import Change
 from twopipes._http import pending_changes
 from twopipes._http.worker_bus import WorkerBus
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers need a system that can share a socket")
+pytestmark = [
+    pytest.mark.slow,  # real sockets
+    pytest.mark.skipif(sys.platform == "win32", reason="workers need a system that can share a socket"),
+]
 
 TOOLS = Change("tools")
 NOTE = Change("resource", "note://1")
