@@ -178,7 +178,7 @@ class Guard:
         return msgspec.json.encode(document)
 
     async def _verify(self, token: str) -> Identity | Refusal | None:
-        """Call the verifier. What goes wrong in it is logged, and is no concern of the client."""
+        """Call the verifier. What goes wrong in it is logged, and not sent to the client."""
         try:
             async with asyncio.timeout(self.auth.timeout):
                 identity = await self.auth.verify(token)

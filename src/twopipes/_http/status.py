@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from twopipes._codes import (
     CAPABILITY_MISSING,
     HEADER_MISMATCH,
@@ -27,23 +25,6 @@ _REFUSED: Final = {
     CAPABILITY_MISSING: 400,
     UNSUPPORTED_REVISION: 400,
 }
-
-
-class _Error(msgspec.Struct):
-    code: int = 0
-
-
-class _Response(msgspec.Struct):
-    error: _Error | None = None
-
-
-_decode = msgspec.json.Decoder(_Response).decode
-
-
-def status_of_refusal(line: bytes) -> int:
-    """Return the status for a response of the modern era that the session sends without starting a handler."""
-    error = _decode(line).error
-    return OK if error is None else status_of_code(error.code)
 
 
 def status_of_code(code: int) -> int:

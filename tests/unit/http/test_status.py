@@ -1,6 +1,6 @@
 import pytest
 
-from twopipes._http.status import status_of_refusal
+from twopipes._http.status import status_of_code
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,4 @@ from twopipes._http.status import status_of_refusal
     ],
 )
 def test_a_refusal_has_the_status_of_its_code(code, status):
-    assert status_of_refusal(b'{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"x"}}\n' % code) == status
-
-
-def test_a_result_is_200():
-    assert status_of_refusal(b'{"jsonrpc":"2.0","id":1,"result":{"error":{"code":-32601}}}\n') == 200
+    assert status_of_code(code) == status

@@ -22,7 +22,6 @@ Header = tuple[bytes, bytes]
 T = TypeVar("T")
 
 JSON: Final[Header] = (b"content-type", b"application/json")
-TEXT: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
 
 
 async def respond(send: Send, status: int, body: bytes = b"", *headers: Header, more: Iterable[Header] = ()) -> None:

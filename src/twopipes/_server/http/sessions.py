@@ -202,7 +202,7 @@ class LegacySessions:
             return
         message = session.connection.session.decode(body)
         if isinstance(message, LineRejected):
-            if message.is_response:  # whoever asked does not wait for another one
+            if message.is_response:  # the handler that asked does not wait for another one
                 session.connection.receive(message, len(body), None)
             await refuse(arrived.send, Refusal(400, str(message), code=message.code), request=message, more=arrived.cors)
         elif not _gets_response(message):
