@@ -70,9 +70,12 @@ def node() -> str:
 def node_script(name: str) -> list[str]:
     """Return the command of one of our scripts that uses Node packages."""
     runtime, packages = node(), peer("npm")
-    # Node looks for a module next to the script that imports it, not in the working directory.
+    # Node looks for a module next to the script that imports it, not in the working directory. Tests run in several processes:
+    # one of them must never run a script that another has only begun to write.
     script = packages / name
-    script.write_bytes((SCRIPTS / name).read_bytes())
+    copy = packages / f"{name}.{os.getpid()}"
+    copy.write_bytes((SCRIPTS / name).read_bytes())
+    copy.replace(script)
     return [runtime, str(script)]
 
 
@@ -141,7 +144,12 @@ def witnessed(server: Sequence[str], run: Callable[[list[str]], T], *, folder: P
     os.mkfifo(fifo)
     log = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        done = run([sys.executable, str(SCRIPTS / "witness.py"), str(fifo), *server])
+        # A FIFO ends only after it had a writer, and a client that fails early launches no witness.
+        writer = os.open(fifo, os.O_WRONLY)
+        try:
+            done = run([sys.executable, str(SCRIPTS / "witness.py"), str(fifo), *server])
+        finally:
+            os.close(writer)
         reports = [json.loads(line) for line in _read_to_the_end(log).splitlines()]
     finally:
         os.close(log)
