@@ -30,13 +30,14 @@ RANKS = {
     "_wire": 0,
     "settings": 0,
     "outcome": 0,
+    "_response_errors": 0,
     "errors": 0,
     "_version": 0,
     "_error_text": 0,
     "_codes": 0,
 }
 # The base modules, all of rank 0. Each may import those before it.
-BASE_MODULES = ["_version", "_codes", "_error_text", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
+BASE_MODULES = ["_version", "_codes", "_error_text", "_response_errors", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
 # Allowed imports between packages of the same rank: a child has pipes, and schemas and rules describe the protocol.
 SAME_RANK = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
 # The public modules that only re-export names of private ones.

@@ -280,6 +280,11 @@ def test_every_error_has_a_message_in_the_table():
     assert {kind.__name__ for kind in kinds} | {"Problem", "RequestId"} == set(errors.__all__)
 
 
+def test_a_traceback_names_the_public_module():
+    kinds = [value for name in errors.__all__ if isinstance(value := getattr(errors, name), type) and issubclass(value, Exception)]
+    assert {kind.__module__ for kind in kinds} == {"twopipes.errors"}
+
+
 @pytest.mark.parametrize(
     "error",
     [
