@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from twopipes._codes import PARSE_ERROR
 from twopipes._http.options import HttpOptions
 from twopipes._http.refusal import Refusal
-from twopipes._server.http.asgi import Receive, within
+from twopipes._server.http.asgi import Receive
 
 _WRONG_TYPE: Final = Refusal(415, "the body must be JSON; send Content-Type: application/json")
 # Unpacking would let a small body fill the memory.
@@ -26,7 +27,8 @@ async def read_body(receive: Receive, headers: Mapping[str, str], options: HttpO
     if refusal is not None:
         return refusal
     try:
-        body = await within(options.read_timeout, _receive_all(receive, options.max_body))
+        async with asyncio.timeout(options.read_timeout):
+            body = await _receive_all(receive, options.max_body)
     except TimeoutError:
         return _TOO_SLOW
     if isinstance(body, bytes) and not body.isascii() and not _is_utf8(body):

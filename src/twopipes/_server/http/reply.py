@@ -17,7 +17,7 @@ from twopipes._http.auth import Identity
 from twopipes._http.options import HttpOptions
 from twopipes._http.sse import COMMENT, encode_event
 from twopipes._http.status import OK
-from twopipes._server.http.asgi import JSON, Header, Receive, Send, respond, within
+from twopipes._server.http.asgi import JSON, Header, Receive, Send, respond
 from twopipes._session.ledger import Route
 
 # Bytes that wait to be written. Above the first, handlers wait; above the second, the client is too slow and loses its stream.
@@ -185,7 +185,8 @@ class Reply(Route):
     async def _send_json(self) -> None:
         (body,) = self._pending
         if len(body) <= _HIGH_WATER:
-            await within(self._options.write_timeout, respond(self._send, self._status, body, JSON, more=self._headers))
+            async with asyncio.timeout(self._options.write_timeout):
+                await respond(self._send, self._status, body, JSON, more=self._headers)
         else:
             length = (b"content-length", b"%d" % len(body))
             await self._write({"type": "http.response.start", "status": self._status, "headers": [JSON, length, *self._headers]})
