@@ -169,6 +169,31 @@ async def test_arguments_in_headers_are_understood_by_the_server():
 
 
 @scene
+async def test_only_arguments_that_the_author_marks_are_sent_as_headers():
+    """HT-67: proxies log headers, so an author decides, and a password stays in the body."""
+    server = Server("login")
+    seen = []
+
+    @server.tool
+    async def log_in(region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})], password: str) -> str:
+        return password
+
+    application = server.asgi()
+
+    async def spying(scope, receive, send):
+        seen.extend(scope.get("headers", ()))
+        await application(scope, receive, send)
+
+    with serve_asgi(spying) as port:
+        async with connect(f"http://127.0.0.1:{port}/mcp") as client:
+            await client.list_tools()
+            assert (await client.call_tool("log_in", {"region": "eu", "password": "hunter2"})).text == "hunter2"
+    assert (b"mcp-param-region", b"eu") in seen
+    assert {name for name, _ in seen if name.startswith(b"mcp-param-")} == {b"mcp-param-region"}
+    assert all(b"hunter2" not in value for _, value in seen)
+
+
+@scene
 async def test_a_path_without_a_server():
     with pytest.raises(HttpError, match=r"there is no MCP server at .*/other: HTTP 404 \(there is nothing at this path"):
         async with connected(Server("x"), path="/other"):

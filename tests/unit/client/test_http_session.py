@@ -68,6 +68,23 @@ async def test_every_request_after_the_handshake_names_the_session_and_the_revis
 
 
 @scene
+async def test_the_session_id_is_kept_secret(caplog, tmp_path):
+    """HT-39: not in logs, errors or recordings, and never sent to another server."""
+    other = legacy_http()
+    recording = tmp_path / "recording.jsonl"
+    async with other as elsewhere:
+        moved = Http(307, headers={"Location": f"{elsewhere}/mcp"})
+        with caplog.at_level("DEBUG"):
+            async with legacy_http({"tools/call": moved}) as url, connect(url, era="legacy", trace=recording) as client:
+                with pytest.raises(HttpError) as caught:
+                    await client.call_tool("greet")
+    assert other.seen == []
+    assert caught.value.status == 307
+    for shown in (str(caught.value), repr(caught.value), repr(client), caplog.text, recording.read_text()):
+        assert SESSION not in shown
+
+
+@scene
 async def test_a_server_without_sessions_gets_no_delete():
     fake = legacy_http({"tools/call": text("hi")}, session=None)
     async with fake as url, connect(url, era="legacy") as client:
