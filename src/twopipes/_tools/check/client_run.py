@@ -13,6 +13,7 @@ from typing import Any
 from twopipes._channels.base import Channel
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
+from twopipes._process.exit_status import ExitStatus
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.revisions import ALL, LEGACY, MODERN
 from twopipes._rules.table import RULES, over
@@ -84,18 +85,23 @@ class CommandDriver(Driver):
         """Start the client, and end it if it does not exit in time."""
         async with listen_for_relays(partial(serve_relayed, fake)) as command:
             words = filled_in(self.words, [*command, *fake.scenario.relay])
-            child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
-            try:
-                with suppress(TimeoutError, ChannelBroken, ChannelClosed):
-                    async with asyncio.timeout(fake.timeouts.client):
-                        while await child.channel.read():
-                            pass  # drain what the client prints
-                        await child.wait()
-                        fake.left_at = fake.now()
-                status = child.exit
-            finally:
-                await child.shut_down(ShutdownPlan.default(fake.timeouts.step))
+            status = await run_program(fake, ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
             await fake.end(status)
+
+
+async def run_program(fake: FakeServer, command: ServerCommand) -> ExitStatus | None:
+    """Run the program of a client against a fake server, end it if it does not exit in time, and return how it exited by itself."""
+    child = await Child.start(command)
+    try:
+        with suppress(TimeoutError, ChannelBroken, ChannelClosed):
+            async with asyncio.timeout(fake.timeouts.client):
+                while await child.channel.read():
+                    pass  # drain what the client prints
+                await child.wait()
+                fake.left_at = fake.now()
+        return child.exit
+    finally:
+        await child.shut_down(ShutdownPlan.default(fake.timeouts.step))
 
 
 class Launcher:

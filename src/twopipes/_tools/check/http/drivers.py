@@ -8,13 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
-from twopipes._process.shutdown import ShutdownPlan
-from twopipes._tools.check.client_run import Driver
+from twopipes._tools.check.client_run import Driver, run_program
 from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.http.front import HttpFront
-from twopipes.errors import ChannelBroken, ChannelClosed
 
 URL_PLACEHOLDER = "{url}"
 
@@ -40,17 +37,7 @@ class HttpCommandDriver(Driver):
         """Start the client, and end it if it does not exit in time."""
         async with HttpFront(fake).listening() as url:
             words = [word.replace(URL_PLACEHOLDER, url) for word in self.words]
-            child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
-            try:
-                with suppress(TimeoutError, ChannelBroken, ChannelClosed):
-                    async with asyncio.timeout(fake.timeouts.client):
-                        while await child.channel.read():
-                            pass  # drain what the client prints
-                        await child.wait()
-                        fake.left_at = fake.now()
-                status = child.exit
-            finally:
-                await child.shut_down(ShutdownPlan.default(fake.timeouts.step))
+            status = await run_program(fake, ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
         await fake.end(status)
 
 
