@@ -147,7 +147,8 @@ class Caller:
                 return InputRequired(self, call, pending, result)
             if not result.input_requests:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**pending.round, _LONGEST_PAUSE))
-            call.again = (pending, result, await supervisor.config.questions.answer_all(result, call.method))
+            answer_all = call.options.answer_all or supervisor.config.questions.answer_all
+            call.again = (pending, result, await answer_all(result, call.method))
 
     def _send(self, connection: ClientConnection, call: _Call) -> PendingRequest:
         if call.again is not None:

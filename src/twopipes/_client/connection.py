@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import UNSET, Struct
@@ -62,6 +62,7 @@ class PendingRequest(Struct, eq=False):
     future: asyncio.Future[Any]
     on_progress: OnProgress | None
     asked: SentRequest | None = None
+    origin: Any = None
     # The failure of a callback for a question that this request probably led to, in a legacy session.
     broken: QuestionFailed | None = None
 
@@ -77,7 +78,7 @@ class ClientConnection(SessionPump[ClientSession]):
     Args:
         session: The protocol.
         stray: Collects lines that are not messages.
-        answer: Answers a request of a legacy server. It also gets the method of our request that led to it, if that is known.
+        answer: Answers a request of a legacy server. It also gets our open requests that may have led to it.
         notified: Called with each notification that does not belong to a request, and its size in bytes.
         callbacks: Calls the progress callbacks.
         post_mortem: Called when the server has ended the connection; returns the cause, for the errors of waiting callers.
@@ -98,7 +99,7 @@ class ClientConnection(SessionPump[ClientSession]):
         session: ClientSession,
         *,
         stray: StrayCollector,
-        answer: Callable[[Call, str | None], Awaitable[Result]],
+        answer: Callable[[Call, Sequence[SentRequest]], Awaitable[Result]],
         notified: Callable[[str, Any, int], None],
         callbacks: CallbackRunner,
         post_mortem: Callable[[], Awaitable[Cause]],
@@ -166,7 +167,7 @@ class ClientConnection(SessionPump[ClientSession]):
         total: float | object | None = UNSET,
     ) -> PendingRequest:
         """Send a request; see :meth:`ClientSession.request`. Wait for its future; :meth:`cancel` it if the wait is cancelled."""
-        pending = PendingRequest(self.loop.create_future(), options.on_progress)
+        pending = PendingRequest(self.loop.create_future(), options.on_progress, origin=options.origin)
         try:
             pending.asked = self.session.request(
                 method,
@@ -191,7 +192,7 @@ class ClientConnection(SessionPump[ClientSession]):
     def send_again(self, pending: PendingRequest, asking: InputRequiredResult, answers: Mapping[str, Any]) -> PendingRequest:
         """Send a request again with the answers that the server asked for; see :meth:`ClientSession.retry`."""
         assert pending.asked is not None
-        again = PendingRequest(self.loop.create_future(), pending.on_progress)
+        again = PendingRequest(self.loop.create_future(), pending.on_progress, origin=pending.origin)
         try:
             again.asked = self.session.retry(pending.asked, asking, answers, now=self.loop.time(), context=again)
         except ConnectionLost as error:
@@ -292,11 +293,10 @@ class ClientConnection(SessionPump[ClientSession]):
 
     async def _respond(self, call: Call) -> None:
         """Answer a request of a legacy server."""
-        open_requests = list(self.session.outgoing.values())
-        # A legacy server does not say which request its question belongs to; with only one open request it is clear.
-        cause = open_requests[0] if len(open_requests) == 1 else None
+        causes = self._causes_of(call)
+        cause = causes[0] if len(causes) == 1 else None
         try:
-            result = await self._answer(call, None if cause is None else cause.method)
+            result = await self._answer(call, causes)
             self.session.respond(call, result)
         except asyncio.CancelledError:
             raise
@@ -308,6 +308,10 @@ class ClientConnection(SessionPump[ClientSession]):
                 self.loop.call_exception_handler({"message": f"no answer to {call.method}: a callback failed", "exception": error})
         finally:
             self._flush_soon()
+
+    def _causes_of(self, call: Call) -> Sequence[SentRequest]:
+        """Return our requests that a request of a legacy server may belong to, which does not say so."""
+        return list(self.session.outgoing.values())
 
     def _tick(self) -> None:
         if self._answering:

@@ -31,8 +31,8 @@ from twopipes._protocol.types import ListToolsResult
 from twopipes._session.base import Outbound
 from twopipes._session.client import ClientSession
 from twopipes._session.eras import ClientPhase
-from twopipes._session.events import ClientOpened, OpeningEnded, RequestEnded
-from twopipes._session.ledger import SentRequest
+from twopipes._session.events import CallReceived, ClientOpened, OpeningEnded, RequestEnded
+from twopipes._session.ledger import Call, SentRequest
 from twopipes._wire import LineRejected
 from twopipes.errors import ConnectionLost, HttpError, LocalProtocolError, OpeningFailed, RemoteProtocolError, TwopipesError
 
@@ -402,14 +402,22 @@ class HttpClientConnection(ClientConnection):
         message = self.session.decode_body(data)
         if asked is not None and isinstance(message, ErrorResponse) and (message.id is None or message.id is UNSET):
             message = structs.replace(message, id=asked.id)
-        self._receive(message, len(data))
+        self._receive(message, len(data), asked)
 
-    def _receive(self, message: Message | Batch | LineRejected, size: int) -> None:
+    def _receive(self, message: Message | Batch | LineRejected, size: int, asked: SentRequest | None = None) -> None:
         self.received_anything = True
-        self._handle(self.session.receive_message(message, size=size, now=self.loop.time()))
+        events = self.session.receive_message(message, size=size, now=self.loop.time())
+        for event in events:
+            if isinstance(event, CallReceived):
+                event.call.context = asked
+        self._handle(events)
         self._set_timer()
         if self.session.outbox:
             self._flush()
+
+    def _causes_of(self, call: Call) -> Sequence[SentRequest]:
+        # Only messages that belong to a request are on its stream.
+        return super()._causes_of(call) if call.context is None else [call.context]
 
     def _settle(self, event: RequestEnded) -> None:
         if isinstance(event.result, ListToolsResult) and self._is_modern:

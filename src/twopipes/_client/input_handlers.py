@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ from twopipes._protocol.types import (
     Root,
     TextContent,
 )
-from twopipes._session.ledger import Call
+from twopipes._session.ledger import Call, SentRequest
 from twopipes.errors import QuestionFailed, RemoteProtocolError, TwopipesError
 from twopipes.settings import Limits
 
@@ -133,9 +133,9 @@ class InputHandlers(Struct, eq=False, kw_only=True):
             roots=None if self.roots is None else {"listChanged": True},
         )
 
-    async def answer_call(self, call: Call, method: str | None) -> Result:
-        """Answer a request of a legacy server, to which our request of this method led, if that is known."""
-        return await self._answer(call.method, call.params, method)
+    async def answer_call(self, call: Call, causes: Sequence[SentRequest]) -> Result:
+        """Answer a request of a legacy server, to which one of these requests of ours may have led."""
+        return await self._answer(call.method, call.params, causes[0].method if len(causes) == 1 else None)
 
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
         """Answer all questions of a result, at the same time (MR-05). If a callback fails, nothing is sent again (MR-19)."""

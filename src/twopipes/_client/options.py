@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -13,12 +13,14 @@ from twopipes._client.stray_output import StrayOutput
 from twopipes._client.targets import Target
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
-from twopipes._protocol.types import Implementation, LoggingLevel, LogParams, ProgressParams
+from twopipes._protocol.types import Implementation, InputRequiredResult, LoggingLevel, LogParams, ProgressParams
 from twopipes._session.identity import ClientProfile
 from twopipes.errors import TwopipesError
 from twopipes.settings import Limits, RestartPolicy, Timeouts
 
 OnProgress = Callable[[ProgressParams], Any]
+AnswerAll = Callable[[InputRequiredResult, str], Awaitable[Mapping[str, Any]]]
+"""Answers the questions of a result: a result for each key. It also gets the method of the request."""
 Validate = Literal["flag", "raise", "off"]
 """What to do about a result that breaks its tool's schema: flag the result, raise ``InvalidOutput``, or do not check."""
 Undeclared = Literal["empty", "raise"]
@@ -79,3 +81,5 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Any] | None = None
     return_questions: bool = False  # to the caller, instead of passing them to the callbacks
     on_questions: Callable[[], None] | None = None  # called when the server asks for input
+    answer_all: AnswerAll | None = None  # answers these questions instead of the callbacks of the client
+    origin: Any = None  # for the object that answers the questions of a legacy server: what this request was made for
