@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from twopipes._cli.durations import positive_seconds_in, seconds_in
 from twopipes._tools.exit_codes import exit_code_help
 from twopipes._tools.usage import HelpShown, UsageError
-
-# Durations as users type them: 5, 0.5, 500ms, 5s, 2m, 1h.
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h)?")
-
 
 # The environment variable with the token for a server at a URL.
 BEARER_VARIABLE = "TWOPIPES_BEARER"
@@ -141,18 +136,18 @@ def discard_stdout() -> None:
 
 def duration(text: str, *, unit: str = "s") -> float:
     """Return the seconds that a text means."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration, such as 5, 0.5s or 2m")
-    return float(found[1]) * _UNITS[found[2] or unit]
+    try:
+        return seconds_in(text, unit=unit)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def positive_duration(text: str) -> float:
     """Return the seconds that a text means, which must be more than 0."""
-    seconds = duration(text)
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0")
-    return seconds
+    try:
+        return positive_seconds_in(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def milliseconds(text: str) -> float:

@@ -7,9 +7,6 @@ replaced: a caller that finds it wrong calls :meth:`EraCache.forget` and probes 
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,10 +17,9 @@ from typing import Final, Literal
 from msgspec import DecodeError, Struct
 from msgspec import json as msgspec_json
 
-from twopipes._process.user_files import open_private, state_path
+from twopipes._process.user_files import read_trusted, replace_private, state_path
 
 _FORMAT: Final = 1
-_WRITABLE_BY_OTHERS: Final = 0o022
 # Bytes. A full cache takes about a fifth of this, so a longer file is not ours.
 _MAX_FILE_SIZE: Final = 1024 * 1024
 
@@ -134,10 +130,9 @@ class EraCache:
         """Load newer entries from the file, which other processes write too."""
         if self.path is None:
             return
-        with suppress(OSError, ValueError, DecodeError, RecursionError), open(self.path, "rb", opener=_open_at_once) as file:
-            raw = file.read(_MAX_FILE_SIZE + 1) if _is_trusted(os.fstat(file.fileno())) else b""
-            found = msgspec_json.decode(raw, type=_File)
-            if len(raw) > _MAX_FILE_SIZE or found.format != _FORMAT:
+        with suppress(OSError, ValueError, DecodeError, RecursionError):
+            found = msgspec_json.decode(read_trusted(self.path, _MAX_FILE_SIZE), type=_File)
+            if found.format != _FORMAT:
                 return
             for name, entry in found.verdicts.items():
                 known = self._entries.get(name)
@@ -152,26 +147,7 @@ class EraCache:
         known = {name: entry for name, entry in self._entries.items() if entry.verdict is not None}
         with suppress(OSError, ValueError):
             raw = msgspec_json.format(msgspec_json.encode(_File(_FORMAT, known)), indent=1) + b"\n"
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-            try:
-                with open(draft, "xb", opener=open_private) as file:
-                    file.write(raw)
-                draft.replace(self.path)
-            finally:
-                draft.unlink(missing_ok=True)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a named pipe in place of the file would block for ever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _is_trusted(status: os.stat_result) -> bool:
-    """Whether this is a regular file that only this user can write."""
-    if not stat.S_ISREG(status.st_mode):
-        return False
-    return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS)
+            replace_private(self.path, raw)
 
 
 PROCESS_WIDE: Final = EraCache()

@@ -266,7 +266,7 @@ def test_a_record_that_cannot_be_deleted_from_the_file_is_still_forgotten(path, 
     def refuse(*_):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     memory.forget("a")
     assert memory.recall("a") is None
     assert EraCache(path).recall("a") == LEGACY
