@@ -14,6 +14,7 @@ RANKS = {
     "_cli": 8,
     "_tools": 7,
     "testing": 7,
+    "_gateway": 6,
     "_blocking": 6,
     "_server": 5,
     "_client": 5,

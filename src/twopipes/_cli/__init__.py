@@ -21,6 +21,8 @@ start a project:
 serve:
   run FILE[:NAME]         serve the Server object in a file; --http 8000 for HTTP
   mock FILE               serve the responses of a recorded trace
+  keep -- CMD...          keep a server running for a host: quick answers,
+                          restarts, no orphans
 
 use a server (a URL instead of -- CMD... names one over HTTP):
   list -- CMD...          list its tools, resources and prompts
@@ -45,6 +47,7 @@ COMMANDS = {
     "install": ("install", "install"),
     "run": ("run", "run"),
     "mock": ("mock", "mock"),
+    "keep": ("keep", "keep"),
     "list": ("client_commands", "list_everything"),
     "call": ("client_commands", "call"),
     "read": ("client_commands", "read"),

@@ -43,6 +43,10 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
         FAILED: "with --strict: a request came that the trace does not contain",
         USAGE: "usage error, or the trace cannot be read",
     },
+    "keep": {
+        OK: "the input ended, or SIGINT or SIGTERM stopped it",
+        USAGE: "usage error, or a file cannot be written",
+    },
     "list": _CLIENT,
     "call": _CLIENT,
     "read": _CLIENT,

@@ -1,0 +1,109 @@
+"""``twopipes keep``: keep a server running for a host. The host waits for it to start, so it imports little."""
+
+from __future__ import annotations
+
+import os
+
+from twopipes._cli.durations import positive_seconds_in
+from twopipes._tools.exit_codes import OK, exit_code_help
+from twopipes._tools.usage import UsageError, read_words
+
+TYPE_CHECKING = False  # importing typing would slow down the start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_USAGE = "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--trace FILE] [--log FILE] -- CMD..."
+_HELP = f"""\
+usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--trace FILE]
+                     [--log FILE] -- CMD...
+
+Starts a server and keeps it running for a host. Put it in front of a server's
+command in the configuration of a host. While the server starts, the host gets
+its lists at once, as they were in the previous run. A server that crashes is
+started again, and the session of the host goes on. The server ends when the
+host ends.
+
+options:
+  --lazy             start the server at the first request that needs it
+  --idle TIME        stop a server that was not used for this long, such as 10m;
+                     the next request starts it again
+  --no-manifest      store nothing about the server, and answer nothing before it
+                     has started
+  --trace FILE       record the messages between the host and keep in this file,
+                     for twopipes view
+  --log FILE         append the server's stderr to this file; by default it goes
+                     to stderr
+  -h, --help         show this help
+
+examples:
+  twopipes keep -- npx -y some-server
+  twopipes keep --lazy --idle 10m -- python server.py
+
+{exit_code_help("keep")}"""
+
+_WITH_VALUE = ("--idle", "--trace", "--log")
+_SWITCHES = ("--lazy", "--no-manifest")
+# The commands about servers that are kept already, by their first word.
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {}
+
+
+def keep(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    if arguments and arguments[0] in _COMMANDS:
+        return _COMMANDS[arguments[0]](arguments[1:])
+    options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=_WITH_VALUE, switches=_SWITCHES)
+    if plain:
+        raise UsageError(f"unknown argument {plain[0]}; put the command of the server after --. {_USAGE}")
+    if not command or not command[0]:
+        raise UsageError(f"no server given; put its command after --. {_USAGE}")
+    return _serve(command, KeepOptions(options))
+
+
+class KeepOptions:
+    """The options of the command line, checked."""
+
+    def __init__(self, given: dict[str, list[str]]) -> None:
+        last = {name: values[-1] if values else "" for name, values in given.items()}
+        self.is_lazy = "--lazy" in last
+        self.has_manifest = "--no-manifest" not in last
+        self.idle = _seconds("--idle", last["--idle"]) if "--idle" in last else None
+        self.trace = last.get("--trace")
+        self.log = _file("--log", last["--log"]) if "--log" in last else None
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return positive_seconds_in(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _file(option: str, name: str) -> str:
+    """Return the path of a file to write, after opening it once: an error must not come after the host has connected."""
+    from twopipes._process.user_files import open_private  # noqa: PLC0415 - only if it is requested
+
+    try:
+        os.close(open_private(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+    except OSError as error:
+        raise UsageError(f"{option}: {name} cannot be written: {error.strerror or error}") from None
+    return os.path.abspath(name)
+
+
+def _serve(command: Sequence[str], options: KeepOptions) -> int:
+    from twopipes._channels.stdout_guard import Guard  # noqa: PLC0415 - not needed for the commands about kept servers
+
+    Guard.take()  # before anything else is imported, so that stdout carries messages only
+    from twopipes._gateway.keeper import KeepSettings, kept_server  # noqa: PLC0415 - after stdout is protected
+    from twopipes.errors import TwopipesError  # noqa: PLC0415 - likewise
+
+    settings = KeepSettings(
+        is_lazy=options.is_lazy,
+        idle=options.idle,
+        has_manifest=options.has_manifest,
+        log=options.log,
+    )
+    try:
+        kept_server(command, settings).run(trace=options.trace)
+    except TwopipesError as error:
+        raise UsageError(str(error)) from error
+    return OK
