@@ -13,6 +13,7 @@ from textwrap import fill
 from typing import Any, NamedTuple
 
 from twopipes._cli.command_parser import CommandParser, add_list_option, is_url
+from twopipes._cli.install_keep import ConfigFile, add_keep_options, change_all, check_keep_options, keep_words
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.command_words import Resolved, check_name, resolved, suggested_name
@@ -27,6 +28,7 @@ from twopipes.errors import LocalProtocolError
 
 _USAGE = """\
 twopipes install HOST [options] -- CMD...
+       twopipes install HOST --keep-all | --undo [options]
        twopipes install --list"""
 _DESCRIPTION = f"""\
 Adds a server to the configuration of a host.
@@ -40,6 +42,9 @@ Hosts start servers from another folder, and often with a shorter PATH. Files in
 this folder, and programs that a host may not find, are therefore written with
 their full path, and the command reports it.
 
+With --keep, the host starts the server through `twopipes keep`. --keep-all puts
+it in front of the servers that the host already has, and --undo removes it.
+
 hosts:
 {fill(", ".join(HOSTS), 76, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)}
 """
@@ -49,6 +54,9 @@ _EXAMPLES = [
     "twopipes install vscode --scope project --write -- python server.py",
     "twopipes install codex --name weather --env KEY --write -- python -m weather",
     "twopipes install claude-desktop --tap --write -- python server.py",
+    "twopipes install claude-code --keep --lazy --write -- npx -y some-server",
+    "twopipes install cursor --keep-all --write",
+    "twopipes install cursor --undo --write",
     "twopipes install generic --config mcp.json --write -- python server.py",
     "twopipes install --list",
 ]
@@ -72,11 +80,11 @@ def install(arguments: Sequence[str]) -> int:
     try:
         if options.list:
             _list(Machine.this())
-        else:
-            _install(options, command)
+            return OK
+        check_keep_options(options, command)
+        return _change_all(options) if options.keep_all or options.undo else _install(options, command)
     except Refused as refused:
         return report_error(refused, FAILED)
-    return OK
 
 
 def _parser() -> CommandParser:
@@ -95,6 +103,7 @@ def _parser() -> CommandParser:
     what.add_argument("--tap", action="store_true", help="put `twopipes tap` in front of the command, to record the messages")
     text = "write the command exactly as typed: no full paths, and the host expands references to variables"
     what.add_argument("--as-is", action="store_true", help=text)
+    add_keep_options(parser)
     where = parser.add_argument_group("where to write it")
     text = "the file of the user, for all projects (default), or the file of the project in this folder"
     where.add_argument("--scope", choices=("user", "project"), default="user", help=text)
@@ -119,7 +128,14 @@ def _list(machine: Machine) -> None:
     terminal.flush()
 
 
-def _install(options: Namespace, command: Sequence[str] | None) -> None:
+def _change_all(options: Namespace) -> int:
+    host = _host(options.host)
+    path = _file_of(host, options)
+    file = read_file(path)
+    return change_all(ConfigFile(_actual_host(host, file), path, file), options)
+
+
+def _install(options: Namespace, command: Sequence[str] | None) -> int:
     host = _host(options.host)
     if not command:
         raise UsageError("no server given; put its command after --, such as: -- python server.py")
@@ -130,7 +146,8 @@ def _install(options: Namespace, command: Sequence[str] | None) -> None:
         )
     name = check_name(options.name) if options.name else suggested_name(command, str(Path.cwd()))
     found = Resolved(list(command), [], []) if options.as_is else resolved(command, os.environ, str(Path.cwd()))
-    words = _with_tap(found.words) if options.tap else found.words
+    words = [*keep_words(options), *found.words] if options.keep else found.words
+    words = _with_tap(words) if options.tap else words
     path = _file_of(host, options)
     file = read_file(path)
     host = _actual_host(host, file)
@@ -149,6 +166,7 @@ def _install(options: Namespace, command: Sequence[str] | None) -> None:
     (_write if options.write else _show)(plan, options, terminal)
     _show_next_steps(plan, options, terminal)
     terminal.flush()
+    return OK
 
 
 def _host(name: str | None) -> Host:

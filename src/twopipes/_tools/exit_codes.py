@@ -29,8 +29,8 @@ _CLIENT: dict[int | str, str] = {
 EXIT_CODES: dict[str, dict[int | str, str]] = {
     "new": {OK: "the project was created", USAGE: "invalid name, or a file already exists; nothing was written"},
     "install": {
-        OK: "the entry was shown or written, or was already there",
-        FAILED: "the file cannot be edited, or the name is taken; nothing was changed",
+        OK: "the entries were shown or written, or were already there",
+        FAILED: "the file, or one of its servers, cannot be edited, or the name is taken",
         USAGE: "usage error",
     },
     "run": {

@@ -292,3 +292,141 @@ def test_colours_are_used_at_a_terminal(home, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert main(["install", "cursor", "--write", "--", "sh", "server.py"]) == 0
     assert "\x1b[" in screen.getvalue()
+
+
+def test_keep_is_put_in_front_with_its_options(say, home):
+    out, _ = say("codex", "--keep", "--lazy", "--idle", "10m", "--watch", ".", "--log", "x.log", "--share", "--", "sh", "server.py")
+    project = f"{home}/weather"
+    assert tomllib.loads(out)["mcp_servers"]["weather"] == {
+        "command": sys.executable,
+        "args": [
+            *["-m", "twopipes", "keep", "--lazy", "--idle", "10m", "--watch", project, "--share", "--log", f"{project}/x.log"],
+            *["--", "sh", f"{project}/server.py"],
+        ],
+    }
+    out, _ = say("zed", "--keep", "--tap", "--share=all", "--no-manifest", "--trace", "/t", "--", "sh", "server.py")
+    assert json.loads(out)["context_servers"]["weather"]["args"] == [
+        *["-m", "twopipes", "tap", "--", sys.executable, "-m", "twopipes", "keep", "--no-manifest", "--share=all", "--trace", "/t"],
+        *["--", "sh", f"{project}/server.py"],
+    ]
+    out, _ = say("zed", "--keep", "--as-is", "--", "sh", "server.py")
+    assert json.loads(out)["context_servers"]["weather"]["args"] == ["keep", "--", "sh", "server.py"]
+
+
+SERVERS = """\
+{
+  "mcpServers": {
+    "files": {
+      "command": "npx", // mine
+      "args": ["-y", "files"],
+      "disabled": true
+    },
+    "bare": {"command": "serve"},
+    "docs": {"url": "https://example.com"},
+    "kept": {"command": "twopipes", "args": ["keep", "--", "x"]}
+  }
+}
+"""
+
+
+@pytest.fixture
+def cursor(home):
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(SERVERS)
+    return file
+
+
+def test_keep_all_shows_what_it_would_change(say, cursor):
+    out, _ = say("cursor", "--keep-all", "--idle", "10m")
+    assert "docs: unchanged; it is a URL\nkept: unchanged; it runs behind twopipes keep already\n" in out
+    assert f"files: npx -y files\n  becomes {sys.executable} -m twopipes keep --idle 10m -- npx -y files\n" in out
+    assert f"Use --write to write this into {cursor}." in out
+    assert cursor.read_text() == SERVERS
+    assert len(list(cursor.parent.iterdir())) == 1
+
+
+def test_keep_all_and_undo_restore_the_file_byte_for_byte(say, cursor):
+    out, _ = say("cursor", "--keep-all", "--write")
+    (backup,) = cursor.parent.glob("*.backup-*")
+    assert backup.read_text() == SERVERS
+    assert f"Written: {cursor}\nBackup: {backup}\nTo undo it: twopipes install cursor --undo --write\nNext: Turn it on" in out
+    servers = {entry.name: entry.content for entry in read_entries(str(cursor))}
+    keep = ["-m", "twopipes", "keep", "--"]
+    assert servers["files"] == {"command": sys.executable, "args": [*keep, "npx", "-y", "files"], "disabled": True}
+    assert servers["bare"] == {"command": sys.executable, "args": [*keep, "serve"]}
+    assert "// mine" in cursor.read_text()
+    assert "Nothing to do: no server" in say("cursor", "--keep-all", "--write").out
+    # The one that was kept before is not undone together with the others.
+    for name in ("files", "bare"):
+        say("cursor", "--undo", "--write", "--name", name)
+    assert cursor.read_text() == SERVERS
+    cursor.write_text(SERVERS.replace('"twopipes", "args": ["keep", "--", "x"]', '"x"'))
+    before = cursor.read_text()
+    say("cursor", "--keep-all", "--write")
+    assert cursor.read_text() != before
+    say("cursor", "--undo", "--write")
+    assert cursor.read_text() == before
+    assert "Nothing to do: no server" in say("cursor", "--undo", "--write").out
+
+
+def test_undo_keeps_what_was_edited_since(say, cursor):
+    say("cursor", "--keep-all", "--write")
+    text = cursor.read_text().replace("// mine", "// ours").replace('"https://example.com"', '"https://example.org"')
+    cursor.write_text(text)
+    out, _ = say("cursor", "--undo")
+    assert "  becomes npx -y files\n" in out
+    say("cursor", "--undo", "--write")
+    wanted = SERVERS.replace("// mine", "// ours").replace("example.com", "example.org")
+    wanted = wanted.replace('{"command": "serve"}', '{"command": "serve", "args": []}')
+    assert cursor.read_text() == wanted.replace('"twopipes", "args": ["keep", "--", "x"]', '"x", "args": []')
+
+
+def test_a_server_that_cannot_be_edited_does_not_stop_the_others(say, home):
+    file = home / "config.yaml"
+    file.write_text("extensions:\n  a: &x\n    cmd: a\n  b: *x\n  c:\n    cmd: c\n")
+    out, _ = say("goose", "--keep-all", "--write", "--config", str(file), code=1)
+    assert "a: cannot be changed; its layout cannot be edited safely; please edit it by hand" in out
+    assert f"To undo it: twopipes install goose --undo --write --config {file}" in out
+    assert [entry.content["cmd"] for entry in read_entries(str(file))] == ["a", "a", sys.executable]
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTS if name != "generic"])
+def test_every_host_is_kept_and_undone(name, say, home):
+    say(name, "--write", "--env", "A=1", "--", "sh", "server.py")
+    (file,) = [path for path in home.rglob("*") if path.is_file() and path.name != "server.py"]
+    before = file.read_bytes()
+    say(name, "--keep-all", "--write")
+    assert b"keep" in file.read_bytes()
+    say(name, "--undo", "--write")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--keep-all", "--undo"], 2, "--keep-all and --undo exclude each other"),
+        (["--keep-all", "--", "x"], 2, "leave out the command after --"),
+        (["--lazy", "--", "x"], 2, "--lazy is an option of twopipes keep; add --keep or --keep-all"),
+        (["--undo", "--share"], 2, "--share is an option of twopipes keep"),
+        (["--keep", "--idle", "soon", "--", "x"], 2, "not a duration"),
+        (["--keep-all", "--trace", "x"], 2, "--trace is for one server"),
+        (["--keep-all", "--tap"], 2, "--tap is for one server"),
+        (["--undo", "--env", "A=1"], 2, "--env is for one server"),
+        (["--undo", "--name", "nosuch"], 1, "has no server 'nosuch'; known servers: files, bare, docs, kept"),
+    ],
+)
+def test_usage_errors_of_keep(words, code, said, say, cursor):
+    assert said in say("cursor", *words, code=code).err
+    assert cursor.read_text() == SERVERS
+
+
+def test_a_file_without_servers_has_nothing_to_keep(say, home):
+    assert "Nothing to do: no server" in say("cursor", "--keep-all", "--write").out
+    assert files(home) == ["weather/server.py"]
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text("{")
+    assert "is not valid JSON" in say("cursor", "--keep-all", code=1).err
+    file.write_text('{"mcpServers": []}')
+    assert "its mcpServers is a list" in say("cursor", "--undo", code=1).err

@@ -30,12 +30,14 @@ def put(
     language: Language,
     place: Sequence[str],
     name: str,
-    content: dict[str, Any],
+    content: Any,
     *,
     replace: bool = False,
     fresh: dict[str, Any] | None = None,
 ) -> str:
-    """Set one entry in a text and keep the rest unchanged. Returns the same text if the entry is already there.
+    """Set one entry in a text, or one member of an entry, and keep the rest unchanged.
+
+    Returns the same text if it is already there.
 
     ``place`` holds the keys that lead to the servers, and ``fresh`` the first members of a new file. Raises ``ValueError`` if the
     text is not valid, ``AnotherEntry`` if the name is taken, and ``Refused`` if the text cannot be edited safely.

@@ -154,7 +154,8 @@ class _Style:
     def replaced(self, member: Member, content: Any) -> str:
         """Return the text with the value of a member replaced."""
         indentation = self._indentation(member.start)
-        if indentation is None:
+        old = self._text[member.content.start : member.content.end]
+        if indentation is None or (isinstance(content, list) and old.startswith("[") and "\n" not in old):
             inserted = _on_one_line(content, is_tight=self._text[member.content.start - 1] == ":")
         else:
             inserted = _lines(content, self._unit, indentation, self._newline)

@@ -17,10 +17,10 @@ def read(text: str) -> Any:
     return tomllib.loads(text)
 
 
-def edited(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
-    """Add a table below ``place``, or replace its content. Raises ``Refused`` if tomlkit is needed and cannot do it."""
+def edited(text: str, place: Sequence[str], name: str, content: Any) -> str:
+    """Set a table or a value below ``place``. Raises ``Refused`` if tomlkit is needed and cannot do it."""
     document = read(text)
-    if found_at(document, [*place, name]) is None:
+    if isinstance(content, dict) and found_at(document, [*place, name]) is None:
         newline = newline_of(text)
         gap = "" if not text.strip() else newline if text.endswith("\n") else 2 * newline
         appended = text + gap + snippet([*place, name], content).replace("\n", newline)
@@ -53,7 +53,7 @@ def _value(value: Any) -> str:
     return quoted(value) if isinstance(value, str) else str(value).lower()  # booleans and integers
 
 
-def _edit_with_tomlkit(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
+def _edit_with_tomlkit(text: str, place: Sequence[str], name: str, content: Any) -> str:
     try:
         import tomlkit  # noqa: PLC0415 - optional: the extra `cli`
     except ImportError:

@@ -23,8 +23,8 @@ def read(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def edited(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str | None:
-    """Add an entry below ``place``, or replace its content; ``None`` if that is not possible."""
+def edited(text: str, place: Sequence[str], name: str, content: Any) -> str | None:
+    """Set an entry or a value below ``place``; ``None`` if that is not possible."""
     return _Editor(text, newline_of(text)).edited(place, name, content)
 
 
@@ -58,6 +58,10 @@ def _scalar(value: Any) -> str:
     return {"[]": "[]", "{}": "{}"}.get(str(value), str(value).lower())
 
 
+def _on_one_line(value: Any) -> str:
+    return f"[{', '.join(map(_scalar, value))}]" if isinstance(value, list) else _scalar(value)
+
+
 class _Editor:
     """Finds the positions for new lines."""
 
@@ -68,7 +72,7 @@ class _Editor:
         self._kinds = (yaml.MappingNode, yaml.SequenceNode)
         self._root = yaml.compose(text, Loader=yaml.SafeLoader)
 
-    def edited(self, place: Sequence[str], name: str, content: dict[str, Any]) -> str | None:
+    def edited(self, place: Sequence[str], name: str, content: Any) -> str | None:
         """Return the new text; ``None`` if no position was found."""
         if self._root is None or (self._is_empty(self._root) and not self._text.strip()):
             return self._inserted(len(self._text), nested([*place, name], content), 0)
@@ -109,6 +113,8 @@ class _Editor:
         key, value = pair
         colon = self._text.find(":", key.end_mark.index)
         start, end = colon + 1, self._end_of(value)
+        if not isinstance(content, dict):
+            return self._replaced_value(pair, start, _on_one_line(content))
         if value.start_mark.line == key.start_mark.line:  # on the line of its key, perhaps followed by a comment
             end = value.end_mark.index
             if self._text[end : end + 1] not in {"", "\r", "\n"}:
@@ -118,6 +124,16 @@ class _Editor:
         lines = block(content, key.start_mark.column + unit, unit).rstrip("\n")
         inserted = f"\n{lines}".replace("\n", self._newline)
         return self._text[:start] + inserted + self._text[end:]
+
+    def _replaced_value(self, pair: tuple[Any, Any], after_colon: int, inserted: str) -> str:
+        """Return the text with a scalar or a list replaced by one on the line of its key."""
+        key, value = pair
+        if value.start_mark.line == key.start_mark.line and value.start_mark.index > after_colon:
+            start, end = value.start_mark.index, value.end_mark.index  # a comment after it stays
+        else:
+            start, end = after_colon, self._end_of(value)
+            inserted = f" {inserted}"
+        return self._text[:start] + inserted + self._text[len(self._text[:end].rstrip("\r\n")) :]
 
     def _end_of(self, node: Any) -> int:
         """Return the position after the last line of a value. The end mark of a block is further on, after any comments."""
