@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from twopipes._cli.durations import positive_seconds_in, seconds_in
+from twopipes._cli.server_address import BEARER_VARIABLE, is_url
 from twopipes._tools.exit_codes import exit_code_help
 from twopipes._tools.usage import HelpShown, UsageError
-
-# The environment variable with the token for a server at a URL.
-BEARER_VARIABLE = "TWOPIPES_BEARER"
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -122,11 +120,6 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None
         return words, None
     cut = words.index("--")
     return words[:cut], words[cut + 1 :]
-
-
-def is_url(word: str) -> bool:
-    """Whether a word is the URL of a server."""
-    return word.startswith(("http://", "https://"))
 
 
 def discard_stdout() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from twopipes._cli.command_parser import CommandParser, add_list_option, is_url
+from twopipes._cli.command_parser import CommandParser, add_list_option
 from twopipes._cli.install_keep import ConfigFile, add_keep_options, change_all, check_keep_options, keep_words
+from twopipes._cli.server_address import is_url
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.command_words import Resolved, check_name, resolved, suggested_name

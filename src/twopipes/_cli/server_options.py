@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -12,15 +11,14 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from twopipes._cli.command_parser import (
-    BEARER_VARIABLE,
     add_config_options,
     add_socket_options,
     add_start_options,
     add_timeout_option,
     add_url_options,
     duration,
-    is_url,
 )
+from twopipes._cli.server_address import BEARER_VARIABLE, is_url, read_headers, token_of
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
 from twopipes._tools.install.hosts import ServerEntry, command_of, read_entries, url_of
@@ -28,9 +26,6 @@ from twopipes._tools.usage import UsageError, tcp_address
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.settings import Timeouts
 
-# Names and values that a header can have.
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # Seconds for the response to server/discover. A longer --timeout does not extend it.
 _PROBE = Timeouts().probe or 5.0
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
@@ -129,16 +124,7 @@ def _of_entry(entry: ServerEntry, options: argparse.Namespace, headers: Mapping[
 
 def _url_options(options: argparse.Namespace) -> tuple[dict[str, str], str | None]:
     """Return the headers of ``--header``, and the token of ``--bearer`` or of the environment."""
-    headers = {}
-    for each in getattr(options, "header", ()):
-        name, colon, value = each.partition(":")
-        if not colon or not _HEADER_NAME.fullmatch(name.strip()) or not _HEADER_VALUE.fullmatch(value.strip()):
-            raise UsageError(f"invalid --header for {name.strip()[:40]!r}; write --header 'NAME: VALUE'")  # the value may be secret
-        headers[name.strip()] = value.strip()
-    token = getattr(options, "bearer", None) or os.environ.get(BEARER_VARIABLE) or None
-    if token is not None and not _HEADER_VALUE.fullmatch(token):
-        raise UsageError(f"the token of --bearer or {BEARER_VARIABLE} has characters that a header cannot contain")
-    return headers, token
+    return read_headers(getattr(options, "header", ())), token_of(getattr(options, "bearer", None), "--bearer")
 
 
 def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
