@@ -14,10 +14,12 @@ PYTHON_OPTIONS: Mapping[str, str] = {
     "max_pages": "limits=Limits(max_pages={value})",
     "max_listed": "limits=Limits(max_listed={value})",
     "auth": "auth=",
+    "verify": "auth=",
+    "public": "http_options=HttpOptions(public=True)",
     "cwd": "cwd=",
     "path": "PATH in env=",
 }
-"""How each option is written in a call of :func:`twopipes.connect`. The command line has its own table."""
+"""How each option is written in a call of :func:`twopipes.connect` or ``server.run()``. The commands have their own tables."""
 
 # Lines of a server's output that a message shows. The attributes of the error hold all lines that were kept.
 _SHOWN_LINES = 30
@@ -139,6 +141,16 @@ def http_failure(options: Mapping[str, str], *, url: str, reason: str, status: i
             return f"{url} responded with HTTP {status}{why}; see the log of the server, or try again later"
         case _:
             return f"{failed}{why}; check the network and the address"
+
+
+def public_address(options: Mapping[str, str], address: str, loopback: str) -> str:
+    """Return the message for a server that would be open to other machines."""
+    verify = options.get("verify")
+    without, ways = (f" without {verify}", f", pass {verify}, or") if verify else ("", ", or")
+    return (
+        f"refused to serve on {address}{without}: everyone who can reach this address could call every tool. Serve on "
+        f"{loopback}{ways} pass {options['public']} if the network is trusted"
+    )
 
 
 def server_exit(argv: Sequence[str], phase: str, status: ExitStatusLike | None, lived: float | None) -> str:

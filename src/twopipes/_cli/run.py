@@ -62,6 +62,9 @@ examples:
 
 {exit_code_help("run")}"""
 
+# How the options that errors point to are typed here, by their keys in twopipes._error_text.
+_OPTIONS = {"verify": "auth= in the program", "public": "--public"}
+
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
@@ -78,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.argv = [path, *(rest or ())]  # as in `python server.py`
         serve(path, name, launch)
     except TwopipesError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(error.describe(_OPTIONS)) from error
     return OK
 
 

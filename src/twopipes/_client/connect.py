@@ -145,7 +145,7 @@ def connect(
     if env is not None or cwd is not None:
         where = _with(where, env, cwd)
     if headers is not None or auth is not None:
-        where = _with_http(where, headers, auth)
+        where = with_http(where, headers, auth)
     if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise LocalProtocolError(f"timeouts= must be a Timeouts object, got {timeouts!r}; write Timeouts(request={timeouts!r})")
     if options is None:
@@ -219,7 +219,8 @@ def _with(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[s
     return type(where)(command if cwd is None else structs.replace(command, cwd=cwd))
 
 
-def _with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Target:
+def with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Target:
+    """Return a target at a URL with these headers and this authorization. Raises ``LocalProtocolError`` for any other target."""
     from twopipes._client.http_target import HttpTarget
 
     if not isinstance(where, HttpTarget):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target
@@ -56,6 +56,13 @@ def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(loop.call_exception_handler, {"message": reason})
 
+    return open_recorder(target, path, redact, on_loss=report_loss)
+
+
+def open_recorder(
+    target: Target, path: str | os.PathLike[str], redact: tuple[str, ...], *, on_loss: Callable[[str], None]
+) -> Recorder:
+    """Open the recording of a target. Raises ``LocalProtocolError`` if the file cannot be written."""
     if isinstance(target, CommandTarget):
         command = target.command
         header = header_for(
@@ -64,6 +71,6 @@ def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...
     else:
         header = header_for("client", target=target.description, redact=redact)
     try:
-        return Recorder(path, header, redact, on_loss=report_loss, must_open=True)
+        return Recorder(path, header, redact, on_loss=on_loss, must_open=True)
     except OSError as error:
         raise LocalProtocolError(f"the trace cannot be written to {os.fspath(path)}: {error.strerror or error}") from error

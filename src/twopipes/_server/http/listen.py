@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from twopipes._error_text import PYTHON_OPTIONS, public_address
 from twopipes._http.options import HttpOptions
 from twopipes._http.origin import is_loopback, parse_authority
 from twopipes.errors import ListenFailed, LocalProtocolError
@@ -25,6 +27,16 @@ class HttpAddress(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class _PublicAddress(LocalProtocolError):
+    """Other machines can reach the address, and that was not requested."""
+
+    def describe(self, options: Mapping[str, str] = PYTHON_OPTIONS) -> str:
+        """See :meth:`TwopipesError.describe`."""
+        return public_address(options, self.args[0], _LOOPBACK)
+
+    __str__ = describe
 
 
 def parse_http_address(given: str | int) -> HttpAddress:
@@ -52,10 +64,7 @@ def open_socket(address: HttpAddress, options: HttpOptions, *, has_auth: bool) -
     """
     family, resolved = _resolve(address)
     if not is_loopback(resolved[0]) and not has_auth and not options.public:
-        raise LocalProtocolError(
-            f"refused to serve on {address} without auth=: everyone who can reach this address could call every tool. Serve on "
-            f"{_LOOPBACK}, pass auth=, or pass http_options=HttpOptions(public=True) if the network is trusted"
-        )
+        raise _PublicAddress(str(address))
     # With its protocol, or asyncio leaves Nagle's algorithm on: a response, which is two writes, would take 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
