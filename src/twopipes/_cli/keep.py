@@ -27,8 +27,8 @@ options:
   --lazy             start the server at the first request that needs it
   --idle TIME        stop a server that was not used for this long, such as 10m;
                      the next request starts it again
-  --no-manifest      store nothing about the server, and answer nothing before it
-                     has started
+  --no-manifest      store nothing about the server, and answer nothing before
+                     it has started
   --trace FILE       record the messages between the host and keep in this file,
                      for twopipes view
   --log FILE         append the server's stderr to this file; by default it goes
