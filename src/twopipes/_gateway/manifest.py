@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,10 +19,10 @@ from msgspec import json as msgspec_json
 
 from twopipes._process.command import ServerCommand
 from twopipes._process.user_files import read_trusted, replace_private, state_path
-from twopipes._protocol.types import ClientCapabilities, Implementation
+from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
 from twopipes._session.subscriptions import ListKind
-from twopipes.errors import StartFailed
+from twopipes.errors import McpError, StartFailed
 
 # Increase it with every change of what the file contains.
 _FORMAT: Final = 1
@@ -38,6 +38,10 @@ LISTS: Final[Mapping[str, tuple[str, ListKind]]] = {
     "resources/templates/list": ("resourceTemplates", "resources"),
     "prompts/list": ("prompts", "prompts"),
 }
+
+
+Fetch = Callable[[str, Mapping[str, Any]], Awaitable[Raw]]
+"""Sends a request of a list method with these params, and returns the result."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -113,6 +117,37 @@ def save(key: ManifestKey, manifest: Manifest) -> bool:
     with suppress(OSError):
         _prune(os.path.dirname(path))
     return True
+
+
+async def read_lists(fetch: Fetch, capabilities: ServerCapabilities, *, max_pages: int | None) -> dict[str, Raw]:
+    """Return the whole lists that a server declares. One that it refuses, or that is too long for a manifest, is left out."""
+    found = {}
+    left = MAX_SIZE
+    for method, (_, kind) in LISTS.items():
+        if not capabilities.allows(kind):
+            continue
+        with suppress(McpError, DecodeError):
+            pages = await _pages(fetch, method, max_pages=max_pages, max_size=left)
+            if pages:
+                found[method] = joined(method, pages)
+                left -= len(bytes(found[method]))
+    return found
+
+
+async def _pages(fetch: Fetch, method: str, *, max_pages: int | None, max_size: int) -> list[Raw]:
+    """Return all pages of a list; none if there are too many."""
+    pages: list[Raw] = []
+    cursor = None
+    while max_pages is None or len(pages) < max_pages:
+        page = await fetch(method, {} if cursor is None else {"cursor": cursor})
+        max_size -= len(bytes(page))
+        if max_size < 0:
+            return []
+        pages.append(page)
+        cursor = next_cursor(page)
+        if cursor is None:
+            return pages
+    return []
 
 
 def joined(method: str, pages: Sequence[Raw]) -> Raw:

@@ -1,5 +1,6 @@
 """The manifest of a server: its key, its file, and how its lists are compared."""
 
+import asyncio
 import json
 import os
 import stat
@@ -9,10 +10,11 @@ import pytest
 from msgspec import Raw
 
 from twopipes._gateway import manifest as manifests
-from twopipes._gateway.manifest import Manifest, ManifestKey, joined, load, next_cursor, save
+from twopipes._gateway.manifest import Manifest, ManifestKey, joined, load, next_cursor, read_lists, save
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
+from twopipes.errors import MethodNotFound
 
 OPENED = ClientOpened(
     era="legacy",
@@ -216,3 +218,51 @@ def test_templates_are_announced_with_the_resources():
     empty = Manifest(opened=OPENED, lists={})
     templates = Manifest(opened=OPENED, lists={"resources/templates/list": Raw(b'{"resourceTemplates":[{}]}')})
     assert empty.differences(templates) == {"resources"}
+
+
+# Reading the lists of a server
+
+
+class Lister:
+    """A server with pages of one item."""
+
+    def __init__(self, **lists):
+        self.lists = lists
+        self.asked = []
+
+    async def fetch(self, method, params):
+        self.asked.append((method, params.get("cursor")))
+        member, _ = manifests.LISTS[method]
+        if member not in self.lists:
+            raise MethodNotFound(method)
+        place = int(params.get("cursor", 0))
+        items = self.lists[member]
+        more = {"nextCursor": str(place + 1)} if place + 1 < len(items) else {}
+        return Raw(json.dumps({member: items[place : place + 1], **more}).encode())
+
+    def read(self, max_pages=None, **capabilities):
+        lists = asyncio.run(read_lists(self.fetch, ServerCapabilities(**capabilities), max_pages=max_pages))
+        return {method: json.loads(bytes(raw)) for method, raw in lists.items()}
+
+
+def test_every_page_of_every_declared_list_is_read():
+    lister = Lister(tools=[1, 2, 3], prompts=[4], resources=[5])
+    assert lister.read(tools={}) == {"tools/list": {"tools": [1, 2, 3]}}
+    assert lister.asked == [("tools/list", None), ("tools/list", "1"), ("tools/list", "2")]
+
+
+def test_a_list_that_the_server_refuses_is_left_out():
+    lister = Lister(resources=[5], tools=[])
+    assert lister.read(tools={}, resources={}) == {"tools/list": {"tools": []}, "resources/list": {"resources": [5]}}
+
+
+def test_a_list_without_an_end_is_left_out():
+    lister = Lister(tools=list(range(100)), prompts=[1])
+    assert lister.read(max_pages=3, tools={}, prompts={}) == {"prompts/list": {"prompts": [1]}}
+    assert len(lister.asked) == 4
+
+
+def test_a_list_that_is_too_long_for_a_manifest_is_left_out(monkeypatch):
+    monkeypatch.setattr(manifests, "MAX_SIZE", 100)
+    lister = Lister(tools=["x" * 60, "y" * 60], prompts=[1])
+    assert lister.read(tools={}, prompts={}) == {"prompts/list": {"prompts": [1]}}
