@@ -12,7 +12,7 @@ from msgspec import json as msgspec_json
 from twopipes._client.cache import Fetch, ResultCache
 from twopipes._client.caller import Caller, InputRequired
 from twopipes._client.connection import ClientConnection
-from twopipes._client.input_handlers import Roots
+from twopipes._client.input_handlers import InputHandlers, Roots
 from twopipes._client.options import OnProgress, RequestOptions, Validate
 from twopipes._client.output_check import OutputCheck
 from twopipes._client.pagination import PageT, PageWalk
@@ -298,9 +298,10 @@ class Client(ServerInfo):
         Raises:
             LocalProtocolError: The client was connected without roots, so it did not declare any.
         """
-        if self._config.questions.roots is None:
+        questions = self._config.questions
+        if not isinstance(questions, InputHandlers) or questions.roots is None:
             raise LocalProtocolError("the client was connected without roots=, so it did not declare roots to the server")
-        self._config.questions.roots = roots
+        questions.roots = roots
         connection = self._supervisor.connection
         if connection is not None and self.era == "legacy":
             connection.notify("notifications/roots/list_changed")

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -109,6 +109,18 @@ OnElicit = Callable[[Elicitation], ElicitResult | Mapping[str, Any] | Awaitable[
 OnSample = Callable[[Sampling], CreateMessageResult | str | Awaitable[CreateMessageResult | str]]
 _METHODS = {ElicitRequest: "elicitation/create", CreateMessageRequest: "sampling/createMessage", ListRootsRequest: "roots/list"}
 Roots = Iterable[Place] | Callable[[], Iterable[Place] | Awaitable[Iterable[Place]]]
+
+
+class QuestionHandler(Protocol):
+    """Answers the questions of one server."""
+
+    server: Implementation | None  # the server that asks
+
+    async def answer_call(self, call: Call, causes: Sequence[SentRequest]) -> Result:
+        """Answer a request of a legacy server, to which one of these requests of ours may have led."""
+
+    async def answer_all(self, asking: InputRequiredResult, method: str) -> Mapping[str, Result]:
+        """Answer all questions of a result of this method."""
 
 
 class InputHandlers(Struct, eq=False, kw_only=True):

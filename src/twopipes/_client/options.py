@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from twopipes._client.era_cache import EraCache
-from twopipes._client.input_handlers import InputHandlers
+from twopipes._client.input_handlers import QuestionHandler
 from twopipes._client.stray_output import StrayOutput
 from twopipes._client.targets import Target
 from twopipes._process.shutdown import ShutdownPlan
@@ -57,7 +57,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
 
     target: Target
     profile: ClientProfile
-    questions: InputHandlers
+    questions: QuestionHandler
     timeouts: Timeouts
     limits: Limits
     restart: RestartPolicy

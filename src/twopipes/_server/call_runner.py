@@ -20,11 +20,19 @@ from twopipes._protocol.types import CallToolResult, InputRequest, LoggingLevel,
 from twopipes._server.context import GAP, Context, Next, RateLimit
 from twopipes._server.failures import failure_response, log_failure
 from twopipes._server.forked_child import exit_at_loop, exit_child
-from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, SessionCallReceived
-from twopipes._session.ledger import Call
+from twopipes._session.events import (
+    CallAbandoned,
+    CallCancelled,
+    CallReceived,
+    Event,
+    InputsAnswered,
+    RequestEnded,
+    SessionCallReceived,
+)
+from twopipes._session.ledger import Call, SentRequest
 from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
-from twopipes.errors import McpError
+from twopipes.errors import ConnectionLost, McpError
 
 # Seconds for a peer to read how its subscriptions have ended.
 _FINAL_WRITE = 0.5
@@ -62,6 +70,7 @@ class CallRunner(SessionPump[ServerSession]):
         # How many contexts are internal, and the open subscriptions among them.
         self._internal = 0
         self._listens: dict[Call, asyncio.Future[Result]] = {}
+        self._session_questions: dict[SentRequest, asyncio.Future[Any]] = {}  # those that belong to no call
         self._fewer_open = asyncio.Event()  # for finish(): a call has ended, or the peer is gone
 
     # Implemented by each binding
@@ -108,6 +117,9 @@ class CallRunner(SessionPump[ServerSession]):
         self.session.end_listens()
         self._flush()
         self._queue.clear()
+        for asked, answer in self._session_questions.items():
+            if not answer.done():
+                answer.set_exception(ConnectionLost(asked.method, asked.id))
         tasks = [context._task for context in self._contexts.values() if context._task is not None]
         for call in list(self._contexts):
             if call not in ended:
@@ -142,6 +154,8 @@ class CallRunner(SessionPump[ServerSession]):
                 case InputsAnswered():
                     # Its handler did not wait for the answers (a timeout of its own, perhaps): start another one with them.
                     self._queue[event.call] = None
+                case RequestEnded() if event.asked in self._session_questions:
+                    _settle(self._session_questions[event.asked], event)
         if self._queue:
             self._start_queued()
 
@@ -318,6 +332,23 @@ class CallRunner(SessionPump[ServerSession]):
         self._set_timer()
         return answers
 
+    async def ask_session(self, question: InputRequest) -> Any:
+        """Ask the client of a legacy session outside of any call, and return its answer; see :meth:`ServerSession.ask_session`."""
+        asked = self.session.ask_session(question, now=self.loop.time())
+        answer = self._session_questions[asked] = self.loop.create_future()
+        self._flush_soon()
+        self._set_timer()
+        try:
+            return await answer
+        finally:
+            del self._session_questions[asked]
+            self.session.withdraw(asked, "the answer is not needed any more")  # has no effect if there is an answer
+            self._flush_soon()
+
+    def withdraw(self, call: Call, key: str, why: str) -> None:
+        """Cancel one question of a legacy call; see :meth:`ServerSession.withdraw`."""
+        self._process(self.session.withdraw((call, key), why))
+
     def announce(self, change: Change) -> None:
         """Notify the peer of a change if it subscribed to it. Equal changes within one write are sent once."""
         self.session.announce(change)
@@ -365,3 +396,11 @@ class CallRunner(SessionPump[ServerSession]):
         """Let the event loop run, so that what was sent is written, and wait while the client does not read."""
         await asyncio.sleep(0)
         await self.drain_for(call)
+
+
+def _settle(future: asyncio.Future[Any], event: RequestEnded) -> None:
+    if not future.done():
+        if event.error is None:
+            future.set_result(event.result)
+        else:
+            future.set_exception(event.error)

@@ -175,6 +175,7 @@ class Context(Generic[LifespanT]):
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self._is_asking = False
         self._is_ask_scheduled = False
+        self._retried: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Context of {self.call!r}>"
@@ -255,6 +256,8 @@ class Context(Generic[LifespanT]):
         self._is_closed = True
         for future in list(self._futures.values()):
             future.cancel()
+        if self._retried is not None:
+            self._retried.cancel()
 
     # Questions to the client
 
@@ -397,6 +400,13 @@ class Context(Generic[LifespanT]):
             raise answer
         return answer
 
+    async def _wait_for_retry(self) -> None:
+        """Wait until the client has sent the request again, if a round of questions was the response to it (MR-08)."""
+        while self._is_asking and self.call.dialect.modern:
+            with self._connection.waiting_for_client(self):
+                self._retried = self._loop.create_future()
+                await self._retried
+
     def _schedule_ask(self) -> None:
         # At the end of this turn of the loop, so that questions asked side by side (asyncio.gather) become one round.
         if not self._is_ask_scheduled and not (self._is_asking and self.call.dialect.modern):
@@ -427,6 +437,8 @@ class Context(Generic[LifespanT]):
     def _deliver_answers(self, answers: Mapping[str, Any]) -> None:
         """Give the client's answers to those who wait for them, and ask what was added meanwhile."""
         self._is_asking = False
+        if self._retried is not None and not self._retried.done():
+            self._retried.set_result(None)
         for key, answer in answers.items():
             self._settle(key, answer)
         if self._pending:

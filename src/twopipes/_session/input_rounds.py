@@ -50,6 +50,14 @@ def needed_capability(question: t.InputRequest) -> dict[str, Any]:
     return {"roots": {}}
 
 
+def check_declared(question: t.InputRequest, dialect: Dialect, capabilities: t.ClientCapabilities) -> None:
+    """Raise CapabilityMissing if the client did not declare what a question needs, or its revision has no such question."""
+    needed = needed_capability(question)
+    exists = dialect.modern or dialect.asks(method_of(question))
+    if not exists or not _is_declared(needed, capabilities):
+        raise CapabilityMissing(needed)
+
+
 def _is_declared(needed: Mapping[str, Any], capabilities: t.ClientCapabilities) -> bool:
     ((name, details),) = needed.items()
     if name == "elicitation" and not details:
@@ -86,10 +94,7 @@ class InputRounds(ABC):
         """
         known: dict[str, Any] = {}
         for key, question in questions.items():
-            needed = needed_capability(question)
-            exists = call.dialect.modern or call.dialect.asks(method_of(question))
-            if not exists or not _is_declared(needed, call.capabilities):
-                raise CapabilityMissing(needed)
+            check_declared(question, call.dialect, call.capabilities)
             given = call.answers.get(key) or self._volunteered(call, key, question)
             if given is not None and given.digest == _digest(question):
                 known[key] = read_answer(call.dialect, given)
@@ -157,6 +162,25 @@ class LegacyInputRounds(InputRounds):
         self.groups.setdefault(call, []).append(group)
         for asked, line in zip(group.missing.values(), lines, strict=True):
             self._send(asked, line)
+
+    def ask_session(
+        self, question: t.InputRequest, dialect: Dialect, capabilities: t.ClientCapabilities, *, now: float
+    ) -> SentRequest:
+        """Ask one question that belongs to no call."""
+        check_declared(question, dialect, capabilities)
+        asked = self._outgoing.open(method_of(question), question, now=now, idle=self._policy.wait)
+        try:
+            line = _question_line(asked, question, dialect)
+        except BaseException:
+            self._outgoing.settle(asked.id)
+            raise
+        self._send(asked, line)
+        return asked
+
+    def find(self, call: Call, key: str) -> SentRequest | None:
+        """Return the open question of a call with this key, if there is one."""
+        open_questions = (asked for group in self.groups.get(call, ()) for asked in group.missing.values())
+        return next((asked for asked in open_questions if asked.context[1] == key), None)
 
     def answered(self, asked: SentRequest, answer: Any) -> tuple[Call, dict[str, Any]] | None:
         """Record an answer or an error. Return the call and all its answers once none is missing."""

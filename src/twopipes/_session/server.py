@@ -23,13 +23,13 @@ from twopipes._session.base import Outbound
 from twopipes._session.eras import Phase
 from twopipes._session.events import Event
 from twopipes._session.identity import ServerProfile
-from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds
+from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds, method_of
 from twopipes._session.ledger import Call, Incoming, Route, SentRequest, is_number
 from twopipes._session.server_gate import ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
 from twopipes._wire import encode_line
-from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, TwopipesError
+from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, RequestCancelled, TwopipesError
 from twopipes.settings import InputPolicy, Limits
 
 # Methods that the session can handle itself.
@@ -148,6 +148,31 @@ class ServerSession(ServerGate):
         if self._ended:
             raise ConnectionLost(call.method, call.id)
         return self._requests.ask(call, questions, now=now)
+
+    def ask_session(self, question: InputRequest, *, now: float) -> SentRequest:
+        """Ask the client of the legacy session outside of any call; a RequestEnded event follows.
+
+        Raises:
+            CapabilityMissing: The client did not declare what this needs.
+            ConnectionLost: The client is gone already.
+            LocalProtocolError: There is no legacy session; a modern server asks only in a response.
+        """
+        if self.session_dialect is None:
+            raise LocalProtocolError("there is no legacy session to ask; a modern server asks only in the response to a call")
+        if self._ended:
+            raise ConnectionLost(method_of(question), None)
+        return self._requests.ask_session(question, self.session_dialect, self._client_capabilities, now=now)
+
+    def withdraw(self, question: SentRequest | tuple[Call, str], why: str) -> list[Event]:
+        """Cancel an open question of the legacy session, given by itself or by its call and key (CA-01).
+
+        Return the events: the question ends with RequestCancelled. Nothing happens if it is not open.
+        """
+        asked = question if isinstance(question, SentRequest) else self._requests.find(*question)
+        if asked is not None and self.outgoing.settle(asked.id) is not None:
+            self._notify_cancelled(asked, why)
+            self._settled(asked, RequestCancelled(asked.method, asked.id, why))
+        return self._take_events()
 
     def ping(self, *, now: float, limit: float | None) -> SentRequest:
         """Ping the client of the legacy session; an :class:`~twopipes._session.events.RequestEnded` event follows (PI-01).
