@@ -12,10 +12,10 @@ TYPE_CHECKING = False  # importing typing would slow down the start
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_USAGE = "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--trace FILE] [--log FILE] -- CMD..."
+_USAGE = "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH] [--trace FILE] [--log FILE] -- CMD..."
 _HELP = f"""\
-usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--trace FILE]
-                     [--log FILE] -- CMD...
+usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH ...]
+                     [--trace FILE] [--log FILE] -- CMD...
 
 Starts a server and keeps it running for a host. Put it in front of a server's
 command in the configuration of a host. While the server starts, the host gets
@@ -29,6 +29,8 @@ options:
                      the next request starts it again
   --no-manifest      store nothing about the server, and answer nothing before
                      it has started
+  --watch PATH ...   restart the server when this file, or the code in this
+                     folder, changes; needs: pip install "twopipes[watch]"
   --trace FILE       record the messages between the host and keep in this file,
                      for twopipes view
   --log FILE         append the server's stderr to this file; by default it goes
@@ -41,7 +43,7 @@ examples:
 
 {exit_code_help("keep")}"""
 
-_WITH_VALUE = ("--idle", "--trace", "--log")
+_WITH_VALUE = ("--idle", "--watch", "--trace", "--log")
 _SWITCHES = ("--lazy", "--no-manifest")
 # The commands about servers that are kept already, by their first word.
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {}
@@ -52,7 +54,9 @@ def keep(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in _COMMANDS:
         return _COMMANDS[arguments[0]](arguments[1:])
     options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=_WITH_VALUE, switches=_SWITCHES)
-    if plain:
+    if plain and "--watch" in options:
+        options["--watch"] += plain  # --watch src tests
+    elif plain:
         raise UsageError(f"unknown argument {plain[0]}; put the command of the server after --. {_USAGE}")
     if not command or not command[0]:
         raise UsageError(f"no server given; put its command after --. {_USAGE}")
@@ -67,8 +71,21 @@ class KeepOptions:
         self.is_lazy = "--lazy" in last
         self.has_manifest = "--no-manifest" not in last
         self.idle = _seconds("--idle", last["--idle"]) if "--idle" in last else None
+        self.watch = _paths(given.get("--watch", []))
         self.trace = last.get("--trace")
         self.log = _file("--log", last["--log"]) if "--log" in last else None
+
+
+def _paths(paths: Sequence[str]) -> tuple[str, ...]:
+    if not paths:
+        return ()
+    from twopipes._gateway.watch import check_paths  # noqa: PLC0415 - only if it is requested
+    from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - likewise
+
+    try:
+        return tuple(check_paths(paths))
+    except LocalProtocolError as error:
+        raise UsageError(f"--watch: {error}") from None
 
 
 def _seconds(option: str, text: str) -> float:
@@ -101,6 +118,7 @@ def _serve(command: Sequence[str], options: KeepOptions) -> int:
         idle=options.idle,
         has_manifest=options.has_manifest,
         log=options.log,
+        watch=options.watch,
     )
     try:
         kept_server(command, settings).run(trace=options.trace)

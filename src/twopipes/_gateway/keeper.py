@@ -18,12 +18,14 @@ class KeepSettings(Struct, frozen=True, kw_only=True):
         idle: Seconds without a request after which it is stopped; ``None`` for never.
         has_manifest: Whether it is answered from the manifest of its previous run until it has started.
         log: The file to which its stderr is appended; by default it is copied to ours.
+        watch: The files and folders that restart it when they change.
     """
 
     is_lazy: bool = False
     idle: float | None = None
     has_manifest: bool = True
     log: str | None = None
+    watch: tuple[str, ...] = ()
 
 
 def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
