@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from msgspec import Raw, structs
+from msgspec import UNSET, Raw, structs
 from msgspec import json as msgspec_json
 
 from twopipes._client.cache import Fetch, ResultCache
@@ -353,8 +353,8 @@ class Client(ServerInfo):
 
     # Called by the supervisor
 
-    def _notified(self, method: str, params: Any, size: int) -> None:
-        """Handle a notification of ``size`` bytes that does not belong to a request."""
+    def _notified(self, method: str, params: Any, size: int, raw: Any = UNSET) -> None:
+        """Handle a notification of ``size`` bytes that does not belong to a request. ``raw`` are its params as received."""
         on_log, on_notification = self._config.on_log, self._config.on_notification
         callbacks = self._supervisor.callbacks
         if method == "notifications/message":

@@ -143,7 +143,7 @@ def connect(
     """
     where = target_of(target, *arguments)
     if env is not None or cwd is not None:
-        where = _with(where, env, cwd)
+        where = with_process(where, env, cwd)
     if headers is not None or auth is not None:
         where = with_http(where, headers, auth)
     if timeouts is not None and not isinstance(timeouts, Timeouts):
@@ -175,7 +175,7 @@ def connect(
             experimental=None if options.experimental is None else dict(options.experimental),
             extensions=None if options.extensions is None else dict(options.extensions),
         ),
-        revisions=_revisions(era, revision),
+        revisions=revisions_of(era, revision),
     )
 
     config = ClientConfig(
@@ -210,7 +210,8 @@ def connect(
     return Connecting(open_client)
 
 
-def _with(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Target:
+def with_process(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Target:
+    """Return a command with these variables and this folder."""
     if not isinstance(where, CommandTarget):
         raise LocalProtocolError(f"env= and cwd= are for a command; {where.description} is not a command")
     command = where.command
@@ -228,7 +229,8 @@ def with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth
     return where.replaced(headers, auth)
 
 
-def _revisions(era: Era, revision: str | None) -> Sequence[str]:
+def revisions_of(era: Era, revision: str | None) -> Sequence[str]:
+    """Return the revisions that a client of this era supports."""
     eras = {"auto": ALL, "legacy": LEGACY, "modern": MODERN}
     if era not in eras:
         raise LocalProtocolError(f"era= must be one of {', '.join(eras)}, got {era!r}")

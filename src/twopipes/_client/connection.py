@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from msgspec import UNSET, Struct
 
 from twopipes._client.callbacks import CallbackRunner
-from twopipes._client.options import OnProgress, RequestOptions
+from twopipes._client.options import RequestOptions
 from twopipes._client.stray_output import StrayCollector
 from twopipes._connection import SessionPump
 from twopipes._protocol.types import InputRequiredResult, Params, Result, SubscriptionFilter
@@ -60,7 +60,7 @@ class PendingRequest(Struct, eq=False):
     """A request in progress, and the future that its caller waits for."""
 
     future: asyncio.Future[Any]
-    on_progress: OnProgress | None
+    on_progress: Callable[[Any], Any] | None
     asked: SentRequest | None = None
     origin: Any = None
     # The failure of a callback for a question that this request probably led to, in a legacy session.
@@ -79,7 +79,7 @@ class ClientConnection(SessionPump[ClientSession]):
         session: The protocol.
         stray: Collects lines that are not messages.
         answer: Answers a request of a legacy server. It also gets our open requests that may have led to it.
-        notified: Called with each notification that does not belong to a request, and its size in bytes.
+        notified: Called with each notification that does not belong to a request, its size in bytes, and its params as received.
         callbacks: Calls the progress callbacks.
         post_mortem: Called when the server has ended the connection; returns the cause, for the errors of waiting callers.
 
@@ -100,7 +100,7 @@ class ClientConnection(SessionPump[ClientSession]):
         *,
         stray: StrayCollector,
         answer: Callable[[Call, Sequence[SentRequest]], Awaitable[Result]],
-        notified: Callable[[str, Any, int], None],
+        notified: Callable[[str, Any, int, Any], None],
         callbacks: CallbackRunner,
         post_mortem: Callable[[], Awaitable[Cause]],
     ) -> None:
@@ -178,6 +178,9 @@ class ClientConnection(SessionPump[ClientSession]):
                 log_level=options.log_level,
                 extra_meta=options.meta,
                 context=pending,
+                raw=options.raw,
+                client_meta=options.client_meta,
+                wants_progress=not options.raw or options.on_progress is not None,
             )
         except ConnectionLost as error:  # it ended after the caller got this connection
             raise self._explain(error) from None
@@ -226,6 +229,11 @@ class ClientConnection(SessionPump[ClientSession]):
         self.session.notify(method, params)
         self._flush_soon()
 
+    def forward(self, method: str, params: Any = UNSET) -> None:
+        """Send a notification of another client as it is."""
+        self.session.forward(method, params)
+        self._flush_soon()
+
     # Events of the session
 
     def _handle(self, events: list[Event]) -> None:
@@ -261,9 +269,10 @@ class ClientConnection(SessionPump[ClientSession]):
             case ProgressReceived():
                 on_progress = event.asked.context.on_progress
                 if on_progress is not None:
-                    self._callbacks.call("on_progress", on_progress, event.params, size=event.size)
+                    progress = event.raw if event.asked.raw else event.params
+                    self._callbacks.call("on_progress", on_progress, progress, size=event.size)
             case NotificationReceived():
-                self._notified(event.method, event.params, event.size)
+                self._notified(event.method, event.params, event.size, event.raw)
             case ListenNotified():
                 event.asked.context.notified(event.method, event.params)
             case ListenAcknowledged():

@@ -76,10 +76,14 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
     """Options of one request, passed unchanged from the client to the connection; see :meth:`Client.call_tool`."""
 
     timeouts: Timeouts | None = None
-    on_progress: OnProgress | None = None
+    on_progress: Callable[[Any], Any] | None = None
     log_level: LoggingLevel | None = None
     meta: Mapping[str, Any] | None = None
     return_questions: bool = False  # to the caller, instead of passing them to the callbacks
     on_questions: Callable[[], None] | None = None  # called when the server asks for input
     answer_all: AnswerAll | None = None  # answers these questions instead of the callbacks of the client
     origin: Any = None  # for the object that answers the questions of a legacy server: what this request was made for
+    # For the request of another client that is passed on: the result is returned and progress is reported as msgspec.Raw, there is
+    # progress only with on_progress, and client_meta replaces what this client puts into _meta about itself.
+    raw: bool = False
+    client_meta: Mapping[str, Any] | None = None

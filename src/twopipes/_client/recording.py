@@ -25,7 +25,7 @@ class RecordedTarget(Target):
         self.plan = inner.plan
         self._inner = inner
         self._is_ours = not isinstance(trace, Recorder)
-        self._recorder = trace if isinstance(trace, Recorder) else _record(inner, trace, names_to_redact(redact))
+        self._recorder = trace if isinstance(trace, Recorder) else record(inner, trace, names_to_redact(redact))
         self._opened = 0
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
@@ -49,7 +49,8 @@ class RecordedTarget(Target):
             self._recorder.finish()
 
 
-def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...]) -> Recorder:
+def record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...]) -> Recorder:
+    """Return a recorder of the conversation with a target."""
     loop = asyncio.get_running_loop()
 
     def report_loss(reason: str) -> None:

@@ -35,7 +35,7 @@ class ServerHandle:
         *,
         stray: StrayCollector,
         callbacks: CallbackRunner,
-        notified: Callable[[str, Any, int], None],
+        notified: Callable[[str, Any, int, Any], None],
     ) -> None:
         self.endpoint = endpoint
         self.opened: ClientOpened | None = None  # once the connection is open

@@ -56,7 +56,8 @@ class Supervisor:
     """Holds the connection to one server."""
 
     # Set by the client before start().
-    on_notification: Callable[[str, Any, int], None]  # called with each notification without a request, and its size in bytes
+    # called with each notification without a request, its size in bytes, and its params as received
+    on_notification: Callable[[str, Any, int, Any], None]
     on_reopened: Callable[[ClientConnection], None]  # called with each connection after the first, before callers can use it
     on_lost: Callable[[], None]  # called when a connection has ended
     # Set by start().

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 __all__ = ["MetaModel", "Model", "Params", "Result", "Role"]  # the names of twopipes.types
 
@@ -39,6 +39,12 @@ class Result(MetaModel, frozen=True, kw_only=True):
     """
 
     result_type: str | None = None
+
+
+class RawResult(Result, frozen=True):
+    """A result that is sent as it is, without any check: it comes from another server, in the revision of the request."""
+
+    raw: Raw
 
 
 class Block(MetaModel, frozen=True):

@@ -67,5 +67,8 @@ PARAMS = {row.method: row.params for row in REQUESTS if row.params}
 RESULTS = {row.method: row.result for row in REQUESTS if row.result}
 NOTIFICATION_PARAMS = {row.method: row.params for row in NOTIFICATIONS if row.params}
 
+KNOWN_METHODS = frozenset(row.method for row in REQUESTS)
+"""The requests of any revision, also those that twopipes does not support."""
+
 NEEDED_CAPABILITIES = {row.method: tuple(row.capability.split(".")) for row in REQUESTS if row.capability}
 """The capability that the receiver of a request must have declared: ``("resources", "subscribe")``. Other methods need none."""

@@ -247,9 +247,13 @@ class Server(Offer, Generic[LifespanT]):
             limits=limits or self._limits,
             questions=self._questions,
             unix_offset=time.time() - time.monotonic(),  # the clock of every event loop
-            delegates=self._middleware is not None,
             shared=shared,
+            **self._session_options(),
         )
+
+    def _session_options(self) -> dict[str, Any]:
+        """Return the arguments of a session that depend on how requests are handled."""
+        return {"delegates": self._middleware is not None}
 
     def _connect(self, channel: Channel, lifespan: Any = None) -> ServerConnection:
         """Make a connection over a channel; it does not run yet."""

@@ -26,6 +26,7 @@ from twopipes._session.events import (
     CallReceived,
     Event,
     InputsAnswered,
+    NotificationReceived,
     RequestEnded,
     SessionCallReceived,
 )
@@ -42,6 +43,7 @@ class CallRunner(SessionPump[ServerSession]):
     """Runs the handlers of a session, at most ``max_running`` at once, not counting those that wait for the client.
 
     ``around_internal`` is called around the requests that the session delegates; these do not wait for other handlers.
+    ``on_notification`` is called with each notification that the session does not handle, ``on_stop`` when the runner has stopped.
     """
 
     def __init__(
@@ -53,8 +55,12 @@ class CallRunner(SessionPump[ServerSession]):
         lifespan: Any,
         max_running: int,
         debug: bool,
+        on_notification: Callable[[CallRunner, NotificationReceived], None] | None = None,
+        on_stop: Callable[[CallRunner], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(session)
+        self._on_notification = on_notification
+        self._on_stop = on_stop
         self.thread_id = threading.get_ident()
         self.process = this_process()
         self._handler = handler
@@ -133,6 +139,8 @@ class CallRunner(SessionPump[ServerSession]):
             async with asyncio.timeout(_FINAL_WRITE):
                 await self._flush_completely()
         await self.close()
+        if self._on_stop is not None:
+            await self._on_stop(self)
 
     def abandon(self) -> None:
         """Silence the copy in a forked process: the original process serves it."""
@@ -156,6 +164,8 @@ class CallRunner(SessionPump[ServerSession]):
                     self._queue[event.call] = None
                 case RequestEnded() if event.asked in self._session_questions:
                     _settle(self._session_questions[event.asked], event)
+                case NotificationReceived() if self._on_notification is not None:
+                    self._on_notification(self, event)
         if self._queue:
             self._start_queued()
 
@@ -317,6 +327,15 @@ class CallRunner(SessionPump[ServerSession]):
             done, total, message = context._postponed_progress
             context._postponed_progress = None
             self.report_progress(context, done, total, message)
+
+    def forward(self, method: str, params: Any, context: Context | None = None) -> bool:
+        """Send a notification of another server as it is; see :meth:`ServerSession.forward`."""
+        sent = self.session.forward(method, params, call=None if context is None else context.call)
+        if sent:
+            if context is not None:
+                context._has_progressed = True  # a pause before the response, as after progress
+            self._flush_soon()
+        return sent
 
     def log(self, context: Context | None, level: LoggingLevel, data: Any, logger: str | None) -> bool:
         """Send a log message; see :meth:`ServerSession.log`."""

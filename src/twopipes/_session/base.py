@@ -229,7 +229,7 @@ class Session(ABC):
         return True
 
     @abstractmethod
-    def _finish(self, call: Call, result: Result) -> Result: ...
+    def _finish(self, call: Call, result: Result) -> Any: ...
 
     def _lose_everything(self, now: float) -> None:
         """End every request of this side with a local error, because the connection is over (ER-16)."""

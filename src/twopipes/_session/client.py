@@ -16,7 +16,7 @@ from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.input_requests import SamplingMessage
-from twopipes._protocol.methods import REQUESTS
+from twopipes._protocol.methods import KNOWN_METHODS
 from twopipes._protocol.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID
 from twopipes._protocol.sampling import conversation_fault, tool_turns
 from twopipes._protocol.types import InputRequiredResult, LoggingLevel, Params, Result, SubscriptionFilter
@@ -44,7 +44,6 @@ from twopipes.errors import (
 from twopipes.settings import Limits, Timeouts
 
 _LISTEN: Final = "subscriptions/listen"
-_KNOWN_METHODS: Final = frozenset(row.method for row in REQUESTS)
 # A server that asks for input forever is broken; a wizard with sixteen pages is long (MR-10).
 _MAX_ROUNDS: Final = 16
 
@@ -83,6 +82,9 @@ class ClientSession(ClientOpening):
         log_level: LoggingLevel | None = None,
         extra_meta: Mapping[str, Any] | None = None,
         context: Any = None,
+        raw: bool = False,
+        client_meta: Mapping[str, Any] | None = None,
+        wants_progress: bool = True,
     ) -> SentRequest:
         """Send a request; an :class:`~twopipes._session.events.RequestEnded` event always follows.
 
@@ -95,13 +97,16 @@ class ClientSession(ClientOpening):
             log_level: In the modern era, the lowest level of log messages wanted for this request.
             extra_meta: Additional keys for ``_meta``.
             context: Stored with the request for the caller.
+            raw: Return the result as it was received, a ``msgspec.Raw``, without any check.
+            client_meta: The client's part of ``_meta``, instead of that of the profile: the request of another client is passed on.
+            wants_progress: Whether the server may report progress.
 
         Raises:
             LocalProtocolError: The connection is not open, or the method does not exist in its revision.
             ConnectionLost: The server is gone already; nothing was sent.
         """
         spoken = self.dialect
-        if method in _KNOWN_METHODS and method not in spoken.served:
+        if method in KNOWN_METHODS and method not in spoken.served:
             raise LocalProtocolError(f"{method} does not exist in revision {spoken.revision}")  # PI-04, LG-09, RS-05
         asked = self.outgoing.open(
             method,
@@ -113,6 +118,7 @@ class ClientSession(ClientOpening):
         )
         asked.log_level = log_level
         asked.extra_meta = extra_meta
+        asked.raw, asked.client_meta, asked.wants_progress = raw, client_meta, wants_progress
         try:
             self.outbox.append(Outbound(self._request_line(asked, spoken), asked))
         except BaseException:
@@ -163,6 +169,9 @@ class ClientSession(ClientOpening):
             log_level=asked.log_level,
             extra_meta=asked.extra_meta,
             context=asked.context if context is None else context,
+            raw=asked.raw,
+            client_meta=asked.client_meta,
+            wants_progress=asked.wants_progress,
         )
         again.round = asked.round + 1
         return again
@@ -196,12 +205,16 @@ class ClientSession(ClientOpening):
             raise LocalProtocolError(f"a client of revision {spoken.revision} must not send {method}")
         self._notify(method, UNSET if params is None else spoken.fit(params))
 
+    def forward(self, method: str, params: Any = UNSET) -> None:
+        """Send a notification of another client as it is."""
+        self._notify(method, params)
+
     def _request_line(self, asked: SentRequest, spoken: Dialect) -> bytes:
         params = asked.params
         meta = spoken.request_meta(
-            self._meta,
+            self._meta if asked.client_meta is None else asked.client_meta,
             # PR-07: a listen has no progress. PR-01: the id is unique among the open requests, so it can serve as the token.
-            progress_token=None if asked.method == _LISTEN else asked.id,
+            progress_token=None if asked.method == _LISTEN or not asked.wants_progress else asked.id,
             log_level=asked.log_level,
             extra=asked.extra_meta,
         )
@@ -223,7 +236,7 @@ class ClientSession(ClientOpening):
             self._forget(asked, spoken.read_error(response.error, method=asked.method))
         elif asked.method == _LISTEN:
             self._forget(asked, None)  # SU-13: the server has ended it
-        elif asked.method not in _KNOWN_METHODS:
+        elif asked.raw or asked.method not in KNOWN_METHODS:
             self._events.append(events.RequestEnded(asked, response.result))
         else:
             try:
@@ -257,7 +270,7 @@ class ClientSession(ClientOpening):
         try:
             params = spoken.read_notification(method, None if notification.params is UNSET else notification.params)
         except MethodNotFound:
-            self._events.append(events.NotificationReceived(method, notification.params, self._size))
+            self._events.append(events.NotificationReceived(method, notification.params, self._size, notification.params))
             return
         except McpError:
             return  # malformed; JR-10
@@ -265,13 +278,13 @@ class ClientSession(ClientOpening):
             progress = cast("t.ProgressParams", params)
             asked = self.outgoing.record_progress(progress.progress_token, now=now)
             if asked is not None:
-                self._events.append(events.ProgressReceived(asked, progress, self._size))
+                self._events.append(events.ProgressReceived(asked, progress, self._size, notification.params))
         elif method == "notifications/cancelled":
             self._on_cancelled(cast("t.CancelledParams", params))
         elif spoken.modern and (tag := (params.meta or {}).get(META_SUBSCRIPTION_ID)) is not None:
             self._on_tagged(method, params, tag)
         else:
-            self._events.append(events.NotificationReceived(method, params, self._size))
+            self._events.append(events.NotificationReceived(method, params, self._size, notification.params))
 
     def _on_tagged(self, method: str, params: Params, tag: Any) -> None:
         """Route a notification of a subscription by its tag, by value and JSON type (SU-04, SU-08)."""

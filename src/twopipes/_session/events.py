@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from twopipes._protocol.types import (
     ClientCapabilities,
@@ -60,19 +60,27 @@ class RequestEnded(Struct, frozen=True):
 
 
 class ProgressReceived(Struct, frozen=True):
-    """The peer reported progress of a request of this side. ``size`` is the length of the notification in bytes."""
+    """The peer reported progress of a request of this side. ``size`` is the length of the notification in bytes.
+
+    ``raw`` has the params as received.
+    """
 
     asked: SentRequest
     params: ProgressParams
     size: int = 0
+    raw: Any = None
 
 
 class NotificationReceived(Struct, frozen=True):
-    """A notification that the session itself does not handle. ``size`` is its length in bytes."""
+    """A notification that the session itself does not handle. ``size`` is its length in bytes.
+
+    ``params`` are raw, or ``UNSET``, if the method is unknown. ``raw`` always has them as received.
+    """
 
     method: str
     params: Any
     size: int = 0
+    raw: Any = UNSET
 
 
 class PeerReportedError(Struct, frozen=True):

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import META_PROGRESS_TOKEN
@@ -37,6 +37,9 @@ class SentRequest(Struct, eq=False):
     log_level: LoggingLevel | None = None
     extra_meta: Mapping[str, Any] | None = None
     round: int = 0  # how often the peer asked for input before this attempt
+    raw: bool = False  # whether the result is returned as it was received
+    wants_progress: bool = True
+    client_meta: Mapping[str, Any] | None = None  # the client's part of _meta, if it is not the session's
 
     def __repr__(self) -> str:
         return f"<SentRequest {self.method} id={self.id!r}>"
@@ -180,6 +183,7 @@ class Call(Struct, eq=False):
         dialogue: The name of its rounds of questions.
         rounds: How often it has asked.
         context: For the handler; not used here.
+        raw_params: The params as received, in a transparent session; ``None`` if there were none.
     """
 
     id: RequestId
@@ -197,6 +201,7 @@ class Call(Struct, eq=False):
     dialogue: str = ""
     rounds: int = 0
     context: Any = None
+    raw_params: Raw | None = None
     _progress: float | None = None
 
     def __repr__(self) -> str:
@@ -219,6 +224,7 @@ class Call(Struct, eq=False):
         self.progress_token = retry.progress_token
         self.route = retry.route
         self.answers = retry.answers
+        self.raw_params = retry.raw_params
         self._progress = None
 
 

@@ -9,12 +9,13 @@ driver.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import UNSET, structs
 
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol import types as t
+from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
 from twopipes._protocol.types import InputRequest, LoggingLevel, Result, SubscriptionsListenResult
@@ -25,25 +26,20 @@ from twopipes._session.events import Event
 from twopipes._session.identity import ServerProfile
 from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds, method_of
 from twopipes._session.ledger import Call, Incoming, Route, SentRequest, is_number
-from twopipes._session.server_gate import ServerGate
+from twopipes._session.server_gate import OWN_METHODS, ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
 from twopipes._wire import encode_line
-from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, RequestCancelled, TwopipesError
-from twopipes.settings import InputPolicy, Limits
-
-# Methods that the session can handle itself.
-_OWN: Final = frozenset(
-    (
-        "initialize",
-        "ping",
-        "server/discover",
-        "logging/setLevel",
-        "resources/subscribe",
-        "resources/unsubscribe",
-        "subscriptions/listen",
-    )
+from twopipes.errors import (
+    ConnectionLost,
+    InvalidParams,
+    LocalProtocolError,
+    McpError,
+    MethodNotFound,
+    RequestCancelled,
+    TwopipesError,
 )
+from twopipes.settings import InputPolicy, Limits
 
 
 class ServerSession(ServerGate):
@@ -59,6 +55,9 @@ class ServerSession(ServerGate):
         delegates: Whether requests that the session can handle itself become
             :class:`~twopipes._session.events.SessionCallReceived` events, so that middleware can wrap them.
         shared: Whether requests of many clients arrive here, each with a route of its own, so that their ids may collide.
+        transparent: Whether this session stands before another server: methods and notifications that are unknown here become
+            events, calls keep their params as received, and a ``requestState`` that this session did not seal is left to the
+            handler.
     """
 
     def __init__(
@@ -72,8 +71,9 @@ class ServerSession(ServerGate):
         principal: str = "",
         delegates: bool = False,
         shared: bool = False,
+        transparent: bool = False,
     ) -> None:
-        super().__init__(profile, limits=limits or Limits(), delegates=delegates)
+        super().__init__(profile, limits=limits or Limits(), delegates=delegates, transparent=transparent)
         self._is_shared = shared
         if shared:
             self.incoming = Incoming(max_open=self.limits.max_in_flight, by_route=True)
@@ -107,8 +107,22 @@ class ServerSession(ServerGate):
         self._notify("notifications/progress", call.dialect.fit(params), about=call.route)
         return True
 
+    def forward(self, method: str, params: Any = UNSET, *, call: Call | None = None) -> bool:
+        """Send a notification of another server as it is; one about a call only while it is open. Return whether it was sent."""
+        if call is not None and not self.incoming.is_open(call):
+            return False
+        self._notify(method, params, about=None if call is None else call.route)
+        return True
+
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None, call: Call | None = None) -> bool:
         """Send a log message if its level is wanted by the session, or by the modern request (LG-03, LG-05)."""
+        if not self.wants_log(level, call):
+            return False
+        self._notify("notifications/message", t.LogParams(level, data, logger), about=None if call is None else call.route)
+        return True
+
+    def wants_log(self, level: LoggingLevel, call: Call | None = None) -> bool:
+        """Whether the session, or the modern request, wants log messages of this level."""
         least: LoggingLevel | None
         if call is not None and call.dialect.modern:
             least = call.log_level if self.incoming.is_open(call) else None
@@ -116,10 +130,7 @@ class ServerSession(ServerGate):
             least = self.log_level if self.session_dialect is not None else None
         if least is None or not self.profile.capabilities.allows("logging"):  # LG-01
             return False
-        if t.LOGGING_LEVELS.index(level) < t.LOGGING_LEVELS.index(least):
-            return False
-        self._notify("notifications/message", t.LogParams(level, data, logger), about=None if call is None else call.route)
-        return True
+        return t.LOGGING_LEVELS.index(level) >= t.LOGGING_LEVELS.index(least)
 
     def announce(self, change: Change) -> None:
         """Notify every subscriber of a change, in the way of its era, and no one else (SU-05, TL-17)."""
@@ -313,7 +324,7 @@ class ServerSession(ServerGate):
     def _serve(self, call: Call, now: float) -> None:
         self.incoming.begin(call)
         method = call.method
-        if method in _OWN:
+        if method in OWN_METHODS:
             self._serve_own(call)
         elif method in MAY_ASK_BACK and call.dialect.modern and call.params.request_state is not None:
             self._resume(call, now)
@@ -337,7 +348,10 @@ class ServerSession(ServerGate):
         try:
             call, questions = self._rounds.resume(retry, now=now)
         except InvalidParams as error:
-            self.fail(retry, error)
+            if self._transparent:
+                self._events.append(events.CallReceived(retry))  # the state of another server, perhaps
+            else:
+                self.fail(retry, error)
             return
         if questions is None:
             self._events.append(events.CallReceived(call))
@@ -358,6 +372,10 @@ class ServerSession(ServerGate):
         raw = notification.params
         try:
             params = spoken.read_notification(notification.method, None if raw is UNSET else raw)
+        except MethodNotFound:
+            if self._transparent:
+                self._events.append(events.NotificationReceived(notification.method, raw, self._size, raw))
+            return
         except McpError:
             return  # JR-10, CA-05: a notification never gets a response
         match notification.method:
@@ -371,7 +389,7 @@ class ServerSession(ServerGate):
                 if asked is not None:
                     self._events.append(events.ProgressReceived(asked, progress))
             case method:
-                self._events.append(events.NotificationReceived(method, params))
+                self._events.append(events.NotificationReceived(method, params, raw=raw))
 
     def _on_cancelled(self, params: t.CancelledParams) -> None:
         meant = None if params.request_id is None else self.incoming.get(params.request_id)
@@ -423,9 +441,11 @@ class ServerSession(ServerGate):
 
     # Output
 
-    def _finish(self, call: Call, result: Result) -> Result:
+    def _finish(self, call: Call, result: Result) -> Any:
         if self._requests.groups:
             self._withdraw_questions(call, "the call that asked has ended")
+        if type(result) is RawResult:
+            return result.raw
         if self._delegates and call.method == "subscriptions/listen":
             # SU-13: the result ends the subscription and carries its id, wherever it comes from.
             tag = {META_SUBSCRIPTION_ID: call.id}

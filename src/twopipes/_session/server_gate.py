@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
@@ -12,7 +12,8 @@ from msgspec.json import Decoder
 from twopipes._jsonrpc import Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
-from twopipes._protocol.methods import NEEDED_CAPABILITIES
+from twopipes._protocol.methods import KNOWN_METHODS, NEEDED_CAPABILITIES
+from twopipes._protocol.params import AnsweringParams
 from twopipes._protocol.revisions import (
     LATEST_LEGACY,
     LATEST_MODERN,
@@ -30,6 +31,19 @@ from twopipes._session.ledger import Call, progress_token
 from twopipes._wire import encode_line
 from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, RequestId, UnsupportedRevision
 from twopipes.settings import Limits
+
+# Methods that the session can handle itself.
+OWN_METHODS: Final = frozenset(
+    (
+        "initialize",
+        "ping",
+        "server/discover",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "subscriptions/listen",
+    )
+)
 
 
 class Arrival(Struct, frozen=True):
@@ -77,10 +91,11 @@ def read_request(request: Request, batch: BatchReply | None) -> Arrival:
 class ServerGate(Session):
     """The part of a server session that validates requests: era, method, params."""
 
-    def __init__(self, profile: ServerProfile, *, limits: Limits, delegates: bool = False) -> None:
+    def __init__(self, profile: ServerProfile, *, limits: Limits, delegates: bool = False, transparent: bool = False) -> None:
         super().__init__(limits=limits)
         self.profile = profile
         self._delegates = delegates
+        self._transparent = transparent
         self.phase = Phase.FRESH
         self.log_level: t.LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
         self._eras = profile.eras
@@ -166,13 +181,14 @@ class ServerGate(Session):
         return Call(
             arrival.request.id,
             arrival.request.method,
-            arrival.params,
+            AnsweringParams(meta=dict(meta)) if arrival.params is None else arrival.params,  # only in a transparent session
             spoken,
             capabilities,
             info_in(meta, META_CLIENT_INFO),
             cast("t.LoggingLevel | None", level),
             progress_token(meta),
             route=self._route,
+            raw_params=self._kept_params(arrival),
         )
 
     def _session_call(self, arrival: Arrival, spoken: Dialect) -> Call:
@@ -187,11 +203,20 @@ class ServerGate(Session):
             progress_token(arrival.meta),
             arrival.batch,
             route=self._route,
+            raw_params=self._kept_params(arrival),
         )
+
+    def _kept_params(self, arrival: Arrival) -> Raw | None:
+        """The params as received, for a transparent session. Others do not keep the line in memory."""
+        if not self._transparent or arrival.request.params is UNSET:
+            return None
+        return cast("Raw", arrival.request.params)
 
     def _check(self, arrival: Arrival, spoken: Dialect) -> None:
         """The checks that both eras share: the method exists (ER-03), its params are valid (ER-04)."""
         method = arrival.request.method
+        if self._transparent and method not in OWN_METHODS and (method not in KNOWN_METHODS or method in spoken.served):
+            return  # the server behind this one decides
         needed = NEEDED_CAPABILITIES.get(method)
         if arrival.fault is None and arrival.params is None:
             raise MethodNotFound(f"unknown method {method}")

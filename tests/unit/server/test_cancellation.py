@@ -8,11 +8,11 @@ import threading
 from typing import Any
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, NET, Client, play
 
 import sessions
 from twopipes import CancelToken, Context, Server, ServerSettings
 from twopipes._session.ledger import Call
-from unit.server.inmemory import ALL, ERAS, NET, Client, play
 
 PROGRESS = "notifications/progress"
 

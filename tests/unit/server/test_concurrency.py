@@ -5,10 +5,10 @@ import json
 import threading
 
 import pytest
+from unit.server.inmemory import ERAS, NET, Client, connected, play, turn_until
 
 import sessions
 from twopipes import Context, Server, ServerSettings
-from unit.server.inmemory import ERAS, NET, Client, connected, play, turn_until
 
 
 @pytest.mark.parametrize("revision", ERAS)

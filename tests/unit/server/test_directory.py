@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, MODERN, Client, play
 
 from twopipes import Server
 from twopipes._server.pagination import cursor_of
 from twopipes.errors import LocalProtocolError
-from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, MODERN, Client, play
 
 NOT_FOUND = {**dict.fromkeys(LEGACY, -32002), **dict.fromkeys(MODERN, -32602)}
 

@@ -4,11 +4,11 @@ import asyncio
 import threading
 
 import pytest
+from unit.server.inmemory import ERAS, LATEST_LEGACY, LATEST_MODERN, Client, connected, play
 
 import sessions
 from twopipes import Context, Server, ServerSettings
 from twopipes._channels.memory import memory_pair
-from unit.server.inmemory import ERAS, LATEST_LEGACY, LATEST_MODERN, Client, connected, play
 
 
 @pytest.mark.parametrize("revision", ERAS)

@@ -7,12 +7,12 @@ import json
 import socket
 
 import pytest
+from unit.server.inmemory import ERAS, NET, Client, play
 
 import sessions
 from twopipes import Context, McpError, Server, connect
 from twopipes._channels.memory import memory_pair
 from twopipes._channels.socket_channel import SocketChannel
-from unit.server.inmemory import ERAS, NET, Client, play
 
 
 class Uncommon(BaseException):

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play
 
 import sessions
 from twopipes import Context, McpError, Server, ToolResult
@@ -13,7 +14,6 @@ from twopipes._channels.memory import memory_pair
 from twopipes._protocol.revisions import META_SERVER_INFO
 from twopipes._protocol.types import CallToolResult, TextContent
 from twopipes.errors import LocalProtocolError
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 

@@ -4,10 +4,10 @@ import asyncio
 from contextvars import ContextVar
 
 import pytest
+from unit.server.inmemory import ERAS, play
 
 from twopipes import Server, ToolError
 from twopipes.errors import LocalProtocolError
-from unit.server.inmemory import ERAS, play
 
 
 @pytest.mark.parametrize("revision", ERAS)

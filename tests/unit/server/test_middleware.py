@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 import sessions
 from twopipes import Context, McpError, Server, ServerSettings
 from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import EmptyResult, InitializeResult, SubscriptionsListenResult
-from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 # Every method that a server knows, by era, with params that it takes.

@@ -1,11 +1,11 @@
 """What subscribers get when changes of other processes may have been missed: everything, or the end of the subscription."""
 
 import pytest
+from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, Client, play
 
 import sessions
 from twopipes import Change, Server
 from twopipes.errors import InternalError
-from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, Client, play
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 import sessions
 from twopipes import Context, Server, ServerSettings
@@ -13,7 +14,6 @@ from twopipes._channels.memory import MemoryChannel, memory_pair
 from twopipes._server import call_runner as runner_module
 from twopipes._server import context as context_module
 from twopipes.errors import InvalidParams
-from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 PROGRESS = "notifications/progress"
 

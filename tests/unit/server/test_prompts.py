@@ -5,6 +5,7 @@ import functools
 from typing import Any, Literal
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, connected, play
 
 from twopipes import Context, Image, Server
 from twopipes._protocol.types import (
@@ -18,7 +19,6 @@ from twopipes._protocol.types import (
     TextContent,
 )
 from twopipes.errors import LocalProtocolError
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, connected, play
 
 
 def prompts() -> Server:

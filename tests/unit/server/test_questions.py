@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from msgspec import Meta, Struct
+from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, turn_until, willing
 
 import sessions
 from twopipes import Context, InputPolicy, McpError, RequestTimedOut, Server, ToolError
@@ -15,7 +16,6 @@ from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice
 from twopipes._server.connection import ServerConnection
 from twopipes.errors import CapabilityMissing, LocalProtocolError
-from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, turn_until, willing
 
 KEY = b"a key for tests, and only there."
 

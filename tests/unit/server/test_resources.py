@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, LEGACY, MODERN, Client, play
 
 import sessions
 from twopipes import Context, McpError, Server
 from twopipes._protocol.types import Annotations, Icon, ReadResourceResult, ResourceContents
 from twopipes.errors import InvalidParams, LocalProtocolError
-from unit.server.inmemory import ALL, ERAS, LEGACY, MODERN, Client, play
 
 NOT_FOUND = {**dict.fromkeys(LEGACY, -32002), **dict.fromkeys(MODERN, -32602)}
 

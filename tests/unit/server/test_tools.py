@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 import jsonschema
 import msgspec
 import pytest
+from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, Client, connected, play
 
 import sessions
 from twopipes import Audio, Context, Image, McpError, Server, ServerSettings, ToolError, ToolResult, TwopipesError
@@ -26,7 +27,6 @@ from twopipes._protocol.types import (
     ToolAnnotations,
 )
 from twopipes.errors import LocalProtocolError
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, Client, connected, play
 
 SECRET = "hunter2 in the clear"
 ARGUMENT_ERRORS_ARE_RESULTS = ("2025-11-25", *MODERN)

@@ -4,9 +4,9 @@ import asyncio
 import threading
 
 import pytest
+from unit.server.inmemory import NET, turn_until
 
 from twopipes._server.threads import Workers
-from unit.server.inmemory import NET, turn_until
 
 
 def test_threads_are_started_when_needed_kept_and_bounded():

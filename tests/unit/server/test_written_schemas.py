@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, Client, play
 
 from twopipes import Server, ToolResult
 from twopipes._server import checks
 from twopipes.errors import LocalProtocolError
-from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, Client, play
 
 PROTOCOL_ERRORS = [revision for revision in LEGACY if revision < "2025-11-25"]
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"

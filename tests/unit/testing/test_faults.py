@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from unit.server.inmemory import turn_until
 
 from fake_server import FakeServer, scene, text
 from twopipes import McpError, RequestTimedOut, RestartPolicy, Timeouts
@@ -12,7 +13,6 @@ from twopipes.testing import ExpectationFailed, delay, drop, duplicate, garble, 
 from twopipes.testing.faults import FaultPlan, WireReader
 from twopipes.testing.faulty_channel import FaultyChannel
 from twopipes.testing.wire_log import WireLog
-from unit.server.inmemory import turn_until
 from unit.testing.sums import sums
 
 CALL = {"a": 1, "b": 2}

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from unit.server.inmemory import turn_until
 
 from fake_server import FakeServer, scene, text
 from twopipes import Client, RestartPolicy, Server, Timeouts, blocking
 from twopipes._protocol.revisions import ALL
 from twopipes.errors import LocalProtocolError, OpeningFailed
 from twopipes.testing import ExpectationFailed, LiveConversation, child, pair
-from unit.server.inmemory import turn_until
 from unit.testing.sums import sums
 
 

@@ -1,0 +1,397 @@
+"""One server behind the gateway: started when it is needed, supervised, and used by any number of hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Raw, Struct
+
+from twopipes._client.connect import Era, Given, revisions_of, with_http, with_process
+from twopipes._client.era_cache import PROCESS_WIDE, EraCache
+from twopipes._client.options import ClientConfig, RequestOptions
+from twopipes._client.stray_output import StrayOutput
+from twopipes._client.supervisor import Supervisor
+from twopipes._client.targets import Target, target_of
+from twopipes._gateway.back_client import BackClient, ToolPages, Watch
+from twopipes._gateway.front_call import ClientIdentity, FrontCall
+from twopipes._gateway.questions import Questions
+from twopipes._gateway.translate import GATEWAY
+from twopipes._process.command import ServerCommand
+from twopipes._process.shutdown import ShutdownPlan
+from twopipes._process.stderr import StderrLine
+from twopipes._protocol.dialect import dialect
+from twopipes._protocol.types import LoggingLevel, LogParams, SubscriptionFilter
+from twopipes._session.events import ClientOpened
+from twopipes._session.identity import ClientProfile
+from twopipes._session.subscriptions import LIST_CHANGED, Change
+from twopipes.errors import ClientClosed, TwopipesError
+from twopipes.settings import Limits, RestartPolicy, Timeouts
+
+if TYPE_CHECKING:
+    from twopipes._client.http_auth import ClientAuth
+    from twopipes._trace.recorder import Recorder
+
+# The host decides how long it waits for a call.
+_NO_LIMIT = Timeouts(request=None, total=None)
+_ALL_LISTS = SubscriptionFilter(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True)
+
+Opened = ClientOpened
+
+
+class BackConfig(Struct, frozen=True, kw_only=True):
+    """How to connect to the server behind the gateway; see :func:`twopipes.connect`."""
+
+    era: Era = "auto"
+    revision: str | None = None
+    env: Mapping[str, str] | None = None
+    cwd: str | os.PathLike[str] | None = None
+    headers: Mapping[str, str] | None = None
+    auth: ClientAuth | None = None
+    restart: RestartPolicy = RestartPolicy(when="always")
+    timeouts: Timeouts = Timeouts()  # only connect, probe and shutdown are used
+    limits: Limits = Limits()
+    shutdown: ShutdownPlan | None = None
+    era_cache: EraCache = PROCESS_WIDE
+    trace: str | os.PathLike[str] | None = None
+    redact: Iterable[str] = ()
+    on_stderr: Callable[[StderrLine], Any] | None = None
+    on_stray_output: Callable[[StrayOutput], Any] | None = None
+
+
+class Back:
+    """A server behind the gateway. Nothing is started before :meth:`ready` or :meth:`request`.
+
+    Args:
+        target: What :func:`twopipes.connect` takes. A command given as a list gets the whole environment of this process, as if
+            the host had started it.
+        config: How to connect to it.
+
+    Attributes:
+        opened: What the server reported about itself when it was opened last; ``None`` before that.
+        calls: The calls that it works on.
+        calls_total: How many calls it got.
+        started_at: When it was opened last, in Unix time.
+        last_error: Why it was lost, or could not be opened, the last time.
+        on_changed: Called with each change of a list or a resource.
+        on_log: Called with each log message, and its params as received.
+        on_notification: Called with the method and the raw params of any other notification.
+        on_opened: Called when it was opened, also after a restart.
+        on_restart: Called before a restart with the error that caused it.
+        on_exit: Called when the connection to it has ended.
+    """
+
+    def __init__(self, target: Given, *, config: BackConfig | None = None) -> None:
+        self.config = config or BackConfig()
+        self.target = _target(target, self.config)
+        self.opened: Opened | None = None
+        self.calls: dict[FrontCall, None] = {}
+        self.calls_total = 0
+        self.started_at: float | None = None
+        self.last_error: TwopipesError | None = None
+        self.on_changed: list[Callable[[Change], None]] = []
+        self.on_log: list[Callable[[LogParams, Raw], None]] = []
+        self.on_notification: list[Callable[[str, Any], None]] = []
+        self.on_opened: list[Callable[[Opened], None]] = []
+        self.on_restart: list[Callable[[TwopipesError], None]] = []
+        self.on_exit: list[Callable[[], None]] = []
+        self.questions = Questions(self)
+        self.tools = ToolPages()
+        self._client: BackClient | None = None
+        self._opening: asyncio.Task[BackClient] | None = None
+        self._earlier_restarts = 0
+        self._was_opened = False
+        self._is_closed = False
+        self._recorder: Recorder | None = None
+        self._level: LoggingLevel | None = None
+        self._lists: Watch | None = None
+        self._wants_lists = False
+        self._watched: Counter[str] = Counter()
+        self._watches: dict[str, Watch] = {}
+
+    # State
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was opened and not stopped since. It may be restarting."""
+        return self._client is not None
+
+    @property
+    def restarts(self) -> int:
+        """How often it was restarted after a crash."""
+        return self._earlier_restarts + (0 if self._client is None else self._client.restarts)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, if it is a process that was started here and runs."""
+        return None if self._client is None or self._client.connection is None else self._client.pid
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The last lines that it wrote to stderr."""
+        return () if self._client is None else tuple(self._client.stderr)
+
+    # For hosts
+
+    async def ready(self, client: ClientIdentity) -> Opened:
+        """Start the server if necessary, with the identity and the capabilities of this client, and return what it reported.
+
+        Raises:
+            TwopipesError: It cannot be opened.
+        """
+        await self._running_client(client)
+        assert self.opened is not None
+        return self.opened
+
+    async def request(self, method: str, params: Mapping[str, Any] | None, call: FrontCall) -> Raw:
+        """Send a request of a host, and return the result as received.
+
+        Raises:
+            McpError: The server refused it.
+            ServerExited: The server exited, and the request is not safe to send twice.
+            TwopipesError: It cannot be opened, or the connection was lost.
+        """
+        client = self._client or await self._running_client(call.client)
+        options = RequestOptions(
+            raw=True,
+            timeouts=_NO_LIMIT,
+            on_progress=None if call.call.progress_token is None else call.report_progress,
+            log_level=call.log_level,
+            client_meta=call.client_meta,
+            origin=call,
+        )
+        self.calls[call] = None
+        self.calls_total += 1
+        try:
+            result: Raw = await client.request_raw(method, params, options)
+        finally:
+            del self.calls[call]
+        if method == "tools/list":
+            self.tools.add(params, result)
+        return result
+
+    def notify(self, method: str, params: Any = UNSET) -> bool:
+        """Send a notification of a host as it is, if the server runs. Return whether it was sent."""
+        connection = None if self._client is None else self._client.connection
+        if connection is None:
+            return False
+        connection.forward(method, params)
+        return True
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Set the lowest level of the log messages of a legacy server."""
+        self._level = level
+        if self._client is not None and self._client.era == "legacy":
+            await self._client.set_log_level(level)
+
+    async def watch_lists(self) -> None:
+        """Report changes of the lists from now on, as far as the server declares them."""
+        self._wants_lists = True
+        if self._client is not None and self._lists is None:
+            await self._watch_lists(self._client)
+
+    async def watch(self, uri: str) -> None:
+        """Report changes of a resource from now on. Each call needs one of :meth:`unwatch`.
+
+        Raises:
+            TwopipesError: The server refused it.
+        """
+        self._watched[uri] += 1
+        try:
+            if self._client is not None and uri not in self._watches:
+                self._watches[uri] = self._new_watch(self._client, SubscriptionFilter(resource_subscriptions=[uri]))
+            if uri in self._watches:
+                await self._watches[uri].ready()
+        except BaseException:
+            self.unwatch(uri)
+            raise
+
+    def unwatch(self, uri: str) -> None:
+        """Undo one :meth:`watch`."""
+        self._watched[uri] -= 1
+        if self._watched[uri] <= 0:
+            del self._watched[uri]
+            watch = self._watches.pop(uri, None)
+            if watch is not None:
+                watch.close()
+
+    # Start and stop
+
+    async def stop(self) -> None:
+        """End the server. The next request starts it again."""
+        await self._stop_opening()
+        client, self._client = self._client, None
+        if client is not None:
+            self._earlier_restarts += client.restarts
+            self._lists = None
+            self._watches.clear()
+            await client.close()
+
+    async def close(self) -> None:
+        """End the server for good."""
+        self._is_closed = True
+        await self.stop()
+        if self._recorder is not None:
+            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only for a trace
+
+            recorder, self._recorder = self._recorder, None
+            await close_recorder(recorder)
+
+    async def _running_client(self, identity: ClientIdentity) -> BackClient:
+        if self._client is not None:
+            return self._client
+        if self._is_closed:
+            raise ClientClosed
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open(identity), name=f"open {self.target.description}")
+            self._opening.add_done_callback(self._opening_done)
+        try:
+            return await asyncio.shield(self._opening)
+        except TwopipesError as error:
+            raise copy(error) from None  # several hosts may wait; each gets its own exception
+
+    def _opening_done(self, task: asyncio.Task[BackClient]) -> None:
+        self._opening = None
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            self.last_error = error if isinstance(error, TwopipesError) else self.last_error
+
+    async def _stop_opening(self) -> None:
+        if self._opening is not None:
+            opening = self._opening
+            opening.cancel()
+            with suppress(asyncio.CancelledError, TwopipesError):
+                await opening
+
+    async def _open(self, identity: ClientIdentity) -> BackClient:
+        supervisor = Supervisor(self._client_config(identity))
+        client = BackClient(supervisor, self)
+        await supervisor.start()
+        self._client = client
+        self._reopened()
+        return client
+
+    def _client_config(self, identity: ClientIdentity) -> ClientConfig:
+        config = self.config
+        return ClientConfig(
+            target=self._recorded(self.target),
+            profile=ClientProfile(
+                info=identity.info or GATEWAY,
+                capabilities=self.questions.declared(identity),
+                revisions=revisions_of(config.era, config.revision),
+            ),
+            questions=self.questions,
+            timeouts=config.timeouts,
+            limits=config.limits,
+            restart=config.restart,
+            shutdown=config.shutdown or self.target.plan or ShutdownPlan.default(config.timeouts.shutdown),
+            era_cache=config.era_cache,
+            validate="off",
+            undeclared="raise",
+            on_log=None,
+            on_notification=None,
+            on_stderr=config.on_stderr,
+            on_stray_output=config.on_stray_output,
+            on_restart=self._restarting,
+        )
+
+    def _recorded(self, target: Target) -> Target:
+        if self.config.trace is None:
+            return target
+        from twopipes._client.recording import RecordedTarget, record  # noqa: PLC0415 - only for a trace
+        from twopipes._trace.recorder import names_to_redact  # noqa: PLC0415 - likewise
+
+        if self._recorder is None:
+            self._recorder = record(target, self.config.trace, names_to_redact(self.config.redact))
+        return RecordedTarget(target, self._recorder)
+
+    # Called by the client
+
+    def reopened(self) -> None:
+        """Handle a restart of the server."""
+        self._reopened()
+
+    def lost(self) -> None:
+        """Handle the end of the connection."""
+        for callback in self.on_exit:
+            callback()
+
+    def changed(self, change: Change) -> None:
+        """Handle a change of a list or a resource."""
+        for callback in self.on_changed:
+            callback(change)
+
+    def notified(self, method: str, params: Any, raw: Any) -> None:
+        """Handle any other notification that does not belong to a request."""
+        if method == "notifications/message" and isinstance(params, LogParams):
+            for on_log in self.on_log:
+                on_log(params, raw)
+            return
+        for on_notification in self.on_notification:
+            on_notification(method, raw)
+
+    def _restarting(self, error: TwopipesError) -> None:
+        self.last_error = error
+        for callback in self.on_restart:
+            callback(error)
+
+    def _reopened(self) -> None:
+        client = self._client
+        if client is None:
+            return
+        self.opened = client.opened
+        self.questions.server = self.opened.server_info
+        self.started_at = time.time()
+        is_first, self._was_opened = not self._was_opened, True
+        self._renew(client, may_have_changed=not is_first)
+        for callback in self.on_opened:
+            callback(self.opened)
+
+    # Subscriptions
+
+    def _renew(self, client: BackClient, *, may_have_changed: bool) -> None:
+        """Subscribe again at a server that was started again. The client renews what it has after a crash."""
+        if self._level is not None:
+            client.restore_level(self._level)
+        if self._wants_lists and self._lists is None and _declares_lists(client):
+            self._lists = self._new_watch(client, _ALL_LISTS, may_have_changed=may_have_changed)
+            self._lists.begin()
+        for uri in self._watched:
+            if uri not in self._watches:
+                wanted = SubscriptionFilter(resource_subscriptions=[uri])
+                self._watches[uri] = self._new_watch(client, wanted, may_have_changed=may_have_changed)
+                self._watches[uri].begin()
+
+    async def _watch_lists(self, client: BackClient) -> None:
+        if _declares_lists(client):
+            self._lists = self._new_watch(client, _ALL_LISTS)
+            await self._lists.ready()
+
+    def _new_watch(self, client: BackClient, wanted: SubscriptionFilter, *, may_have_changed: bool = False) -> Watch:
+        return client.watch(wanted, self.changed, may_have_changed=may_have_changed)
+
+    @property
+    def dialect(self) -> Any:
+        """The dialect of the server; it must have been opened."""
+        assert self.opened is not None
+        return dialect(self.opened.revision)
+
+
+def _declares_lists(client: BackClient) -> bool:
+    return any(client.capabilities.allows(kind, "listChanged") for kind in LIST_CHANGED)
+
+
+def _target(given: Given, config: BackConfig) -> Target:
+    is_command = isinstance(given, list | tuple)
+    target = target_of(ServerCommand(given, environment="inherit") if is_command else given)
+    if config.env is not None or config.cwd is not None:
+        target = with_process(target, config.env, config.cwd)
+    if config.headers is not None or config.auth is not None:
+        target = with_http(target, config.headers, config.auth)
+    return target

@@ -1,0 +1,135 @@
+"""Translation between the revision of the host and that of the server behind the gateway.
+
+Where both speak the same revision, results pass as they are. Otherwise only the envelope changes, such as ``resultType``, and all
+other members pass as raw JSON, unknown ones included. A result is rewritten from types only if the revision of the host cannot
+express it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from msgspec import DecodeError, Raw, structs
+from msgspec import json as msgspec_json
+from msgspec.json import Decoder
+
+from twopipes._gateway.envelope import META, RESULT_TYPE, to_legacy, to_modern
+from twopipes._protocol.base import RawResult
+from twopipes._protocol.dialect import Dialect
+from twopipes._protocol.methods import RESULTS
+from twopipes._protocol.revisions import (
+    META_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_PROGRESS_TOKEN,
+    META_SERVER_INFO,
+    META_VERSION,
+)
+from twopipes._protocol.types import CacheableResult, Implementation, Result
+from twopipes._session.ledger import Call
+from twopipes._version import __version__
+from twopipes.errors import InternalError, McpError, RemoteProtocolError, RequestId, TwopipesError
+
+decode_members = Decoder(dict[str, Raw]).decode
+_OBJECT: Final = ord("{")
+# The keys of _meta that each side of the gateway writes itself.
+_OWN_KEYS: Final = (META_PROGRESS_TOKEN, META_VERSION, META_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL)
+# Members of params that only a modern server understands.
+_MODERN_PARAMS: Final = ("inputResponses", "requestState")
+
+
+GATEWAY: Final = Implementation("twopipes", __version__)
+"""The client, to a server, if the host does not name its own."""
+
+
+class Passed(NamedTuple):
+    """The params of a request for the server behind the gateway, and what it is told about the client there."""
+
+    params: dict[str, Any]
+    client_meta: dict[str, Any]
+
+
+def request(call: Call, source: Dialect) -> Passed:
+    """Translate the params of a host's call for a server that speaks ``source``."""
+    params: dict[str, Any] = {} if call.raw_params is None else dict(decode_members(call.raw_params))
+    meta = _object(params.pop(META, None))
+    own = {key: meta.pop(key) for key in _OWN_KEYS if key in meta}
+    if meta:
+        params[META] = meta
+    if not source.modern:
+        for name in _MODERN_PARAMS if call.dialect.modern else ():
+            params.pop(name, None)
+        return Passed(params, {})
+    shared = dict(source.client_meta(call.client_info or GATEWAY, call.capabilities))  # VN-03
+    if call.dialect.modern:
+        shared |= {key: own[key] for key in (META_CAPABILITIES, META_CLIENT_INFO) if key in own}
+    return Passed(params, shared)
+
+
+def result(method: str, raw: Raw, source: Dialect, target: Dialect, *, server: Implementation | None) -> Result:
+    """Translate a result of a server that speaks ``source`` for a host that speaks ``target``.
+
+    Raises:
+        RemoteProtocolError: The result is invalid, so it cannot be translated.
+    """
+    if source.revision == target.revision:
+        return RawResult(raw)
+    if method in RESULTS:
+        typed = _without_envelope(source.read_result(method, raw))
+        fitted = target.fit(typed)
+        if fitted is not typed:
+            return target_result(method, fitted, target, server=server)
+    members = decode_members(raw)
+    if target.modern:
+        to_modern(method, members, source, server=target.fit(server) if server is not None else None)
+    elif source.modern:
+        to_legacy(method, members)
+    return RawResult(Raw(msgspec_json.encode(members)))
+
+
+def target_result(method: str, fitted: Result, target: Dialect, *, server: Implementation | None) -> Result:
+    """Return a typed result with the envelope of the host's revision; the session does not change it any more."""
+    return RawResult(Raw(msgspec_json.encode(target.finish(method, fitted, server_info=server))))
+
+
+def is_input_required(raw: Raw) -> bool:
+    """Whether a result of a modern server asks for input."""
+    return bytes(decode_members(raw).get(RESULT_TYPE, b"")) == b'"input_required"'
+
+
+def progress(raw: Raw, token: RequestId, target: Dialect) -> dict[str, Any]:
+    """Translate the params of a progress report: the token becomes that of the host."""
+    params: dict[str, Any] = dict(decode_members(raw))
+    params["progressToken"] = token
+    if target.revision == "2024-11-05":
+        params.pop("message", None)
+    return params
+
+
+def failure(error: TwopipesError) -> McpError:
+    """Return the error for a host whose call failed without a response of the server: it exited, for example."""
+    if isinstance(error, McpError):
+        return error
+    return InternalError(str(error))
+
+
+def _object(raw: Raw | None) -> dict[str, Any]:
+    """Decode one level of an object; anything else counts as empty."""
+    if raw is None or memoryview(raw)[0] != _OBJECT:
+        return {}
+    try:
+        return dict(decode_members(raw))
+    except DecodeError as error:  # it was decoded before
+        raise RemoteProtocolError(f"_meta cannot be decoded: {error}") from error
+
+
+def _without_envelope(typed: Result) -> Result:
+    """Remove the members that translation handles, so that they do not make a result look inexpressible."""
+    changes: dict[str, Any] = {}
+    if typed.result_type is not None:
+        changes["result_type"] = None
+    if isinstance(typed, CacheableResult) and (typed.ttl_ms is not None or typed.cache_scope is not None):
+        changes |= {"ttl_ms": None, "cache_scope": None}
+    if typed.meta is not None and META_SERVER_INFO in typed.meta:
+        changes["meta"] = {key: value for key, value in typed.meta.items() if key != META_SERVER_INFO} or None
+    return structs.replace(typed, **changes) if changes else typed
