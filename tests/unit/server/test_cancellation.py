@@ -8,9 +8,9 @@ import threading
 from typing import Any
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, NET, Client, play
 
 import sessions
+from inmemory import ALL, ERAS, NET, Client, play
 from twopipes import CancelToken, Context, Server, ServerSettings
 from twopipes._session.ledger import Call
 

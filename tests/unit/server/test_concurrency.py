@@ -5,9 +5,9 @@ import json
 import threading
 
 import pytest
-from unit.server.inmemory import ERAS, NET, Client, connected, play, turn_until
 
 import sessions
+from inmemory import ERAS, NET, Client, connected, play, turn_until
 from twopipes import Context, Server, ServerSettings
 
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, MODERN, Client, play
 
+from inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, MODERN, Client, play
 from twopipes import Server
 from twopipes._server.pagination import cursor_of
 from twopipes.errors import LocalProtocolError

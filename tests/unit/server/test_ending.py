@@ -4,9 +4,9 @@ import asyncio
 import threading
 
 import pytest
-from unit.server.inmemory import ERAS, LATEST_LEGACY, LATEST_MODERN, Client, connected, play
 
 import sessions
+from inmemory import ERAS, LATEST_LEGACY, LATEST_MODERN, Client, connected, play
 from twopipes import Context, Server, ServerSettings
 from twopipes._channels.memory import memory_pair
 

@@ -7,9 +7,9 @@ import json
 import socket
 
 import pytest
-from unit.server.inmemory import ERAS, NET, Client, play
 
 import sessions
+from inmemory import ERAS, NET, Client, play
 from twopipes import Context, McpError, Server, connect
 from twopipes._channels.memory import memory_pair
 from twopipes._channels.socket_channel import SocketChannel

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play
 
 import sessions
+from inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play
 from twopipes import Context, McpError, Server, ToolResult
 from twopipes._channels.memory import memory_pair
 from twopipes._protocol.revisions import META_SERVER_INFO

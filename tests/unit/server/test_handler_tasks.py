@@ -4,8 +4,8 @@ import asyncio
 from contextvars import ContextVar
 
 import pytest
-from unit.server.inmemory import ERAS, play
 
+from inmemory import ERAS, play
 from twopipes import Server, ToolError
 from twopipes.errors import LocalProtocolError
 

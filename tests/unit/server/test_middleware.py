@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 import sessions
+from inmemory import LATEST_LEGACY, LATEST_MODERN, NET, Client, connected, play, turn_until
 from twopipes import Context, McpError, Server, ServerSettings
 from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import EmptyResult, InitializeResult, SubscriptionsListenResult

@@ -1,9 +1,9 @@
 """What subscribers get when changes of other processes may have been missed: everything, or the end of the subscription."""
 
 import pytest
-from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, Client, play
 
 import sessions
+from inmemory import LATEST_LEGACY, LATEST_MODERN, Client, play
 from twopipes import Change, Server
 from twopipes.errors import InternalError
 

@@ -6,9 +6,9 @@ import threading
 from typing import Any
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 import sessions
+from inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 from twopipes import Context, Server, ServerSettings
 from twopipes._channels.memory import MemoryChannel, memory_pair
 from twopipes._server import call_runner as runner_module

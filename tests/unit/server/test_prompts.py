@@ -5,8 +5,8 @@ import functools
 from typing import Any, Literal
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, connected, play
 
+from inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, connected, play
 from twopipes import Context, Image, Server
 from twopipes._protocol.types import (
     CompleteResult,

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from msgspec import Meta, Struct
-from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, turn_until, willing
 
 import sessions
+from inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, turn_until, willing
 from twopipes import Context, InputPolicy, McpError, RequestTimedOut, Server, ToolError
 from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, LEGACY, MODERN, Client, play
 
 import sessions
+from inmemory import ALL, ERAS, LEGACY, MODERN, Client, play
 from twopipes import Context, McpError, Server
 from twopipes._protocol.types import Annotations, Icon, ReadResourceResult, ResourceContents
 from twopipes.errors import InvalidParams, LocalProtocolError

@@ -4,8 +4,8 @@ import asyncio
 import gc
 
 import pytest
-from unit.server.inmemory import ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
+from inmemory import ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 from twopipes import Server, ServerSettings
 from twopipes._channels.memory import memory_pair
 

@@ -12,9 +12,9 @@ from typing import Any, TypedDict
 import jsonschema
 import msgspec
 import pytest
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, Client, connected, play
 
 import sessions
+from inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, Client, connected, play
 from twopipes import Audio, Context, Image, McpError, Server, ServerSettings, ToolError, ToolResult, TwopipesError
 from twopipes._protocol.types import (
     Annotations,

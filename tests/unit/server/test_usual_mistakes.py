@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pydantic
 import pytest
-from unit.server.inmemory import ERAS, Client, play
 
+from inmemory import ERAS, Client, play
 from twopipes import Context, Server, ToolError, TwopipesError
 from twopipes.errors import FormRejected, LocalProtocolError, SignatureRejected
 

@@ -4,8 +4,8 @@ import asyncio
 import threading
 
 import pytest
-from unit.server.inmemory import NET, turn_until
 
+from inmemory import NET, turn_until
 from twopipes._server.threads import Workers
 
 

@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 import pytest
-from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, Client, play
 
+from inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, Client, play
 from twopipes import Server, ToolResult
 from twopipes._server import checks
 from twopipes.errors import LocalProtocolError

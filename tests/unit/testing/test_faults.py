@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from unit.server.inmemory import turn_until
 
 from fake_server import FakeServer, scene, text
+from inmemory import turn_until
 from twopipes import McpError, RequestTimedOut, RestartPolicy, Timeouts
 from twopipes._channels.memory import memory_pair
 from twopipes.errors import ChannelBroken, ChannelClosed, ConnectionLost, LocalProtocolError, RemoteProtocolError

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from unit.server.inmemory import turn_until
 
 from fake_server import FakeServer, scene, text
+from inmemory import turn_until
 from twopipes import Client, RestartPolicy, Server, Timeouts, blocking
 from twopipes._protocol.revisions import ALL
 from twopipes.errors import LocalProtocolError, OpeningFailed

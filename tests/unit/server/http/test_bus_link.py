@@ -3,8 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, NET, connected
-
+from inmemory import LATEST_LEGACY, LATEST_MODERN, NET, connected
 from twopipes import Change, Server
 from twopipes._http.bus import Bus
 from twopipes._server.http.bus_link import LOST, BusLink
