@@ -200,7 +200,7 @@ class HttpApp:
             return
         self._open_bodies += 1
         try:
-            body = await read_body(arrived.receive, arrived.headers, self.options)
+            body = await read_body(arrived.receive, arrived.headers, self.options.max_body, runtime.deadlines.read)
         finally:
             self._open_bodies -= 1
         if body is None:
@@ -235,6 +235,7 @@ class HttpApp:
             arrived.receive,
             arrived.send,
             self.options,
+            runtime.deadlines,
             runtime.modern.lose,
             headers=arrived.cors,
             is_stream=is_listen,

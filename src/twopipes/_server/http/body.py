@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
 from twopipes._codes import PARSE_ERROR
-from twopipes._http.options import HttpOptions
 from twopipes._http.refusal import Refusal
 from twopipes._server.http.asgi import Receive
+from twopipes._server.http.deadlines import Deadlines
 
 _WRONG_TYPE: Final = Refusal(415, "the body must be JSON; send Content-Type: application/json")
 # Unpacking would let a small body fill the memory.
@@ -21,14 +20,14 @@ _NOT_UTF8: Final = Refusal(400, "the body is not valid UTF-8", code=PARSE_ERROR)
 _CLOSE: Final = ((b"connection", b"close"),)
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], options: HttpOptions) -> bytes | Refusal | None:
+async def read_body(receive: Receive, headers: Mapping[str, str], max_body: int, deadlines: Deadlines) -> bytes | Refusal | None:
     """Return the body of a POST, or why it is refused; ``None`` if the client is gone."""
-    refusal = _check_types(headers) or _check_length(headers, options.max_body)
+    refusal = _check_types(headers) or _check_length(headers, max_body)
     if refusal is not None:
         return refusal
     try:
-        async with asyncio.timeout(options.read_timeout):
-            body = await _receive_all(receive, options.max_body)
+        with deadlines.limit():
+            body = await _receive_all(receive, max_body)
     except TimeoutError:
         return _TOO_SLOW
     if isinstance(body, bytes) and not body.isascii() and not _is_utf8(body):

@@ -18,6 +18,7 @@ from twopipes._http.options import HttpOptions
 from twopipes._http.sse import COMMENT, encode_event
 from twopipes._http.status import OK
 from twopipes._server.http.asgi import JSON, Header, Receive, Send, respond
+from twopipes._server.http.deadlines import Deadlines, HttpDeadlines
 from twopipes._session.ledger import Route
 
 # Bytes that wait to be written. Above the first, handlers wait; above the second, the client is too slow and loses its stream.
@@ -25,8 +26,6 @@ _HIGH_WATER: Final = 64 * 1024
 _MAX_BUFFERED: Final = 1024 * 1024
 # Bytes that are given to the ASGI server at once.
 _SLICE: Final = 256 * 1024
-# Seconds. Most handlers are done before this, and cost no task that watches for the end of the connection.
-_WATCH_AFTER: Final = 0.02
 _STREAM_HEADERS: Final[tuple[Header, ...]] = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
@@ -46,7 +45,8 @@ class Reply(Route):
     Args:
         receive: Of the ASGI call, after the whole body was received.
         send: Of the ASGI call.
-        options: Form and limits.
+        options: The form of the response.
+        deadlines: How long it may take.
         on_closed: Called once if the client is gone or does not read, unless the response is complete.
         headers: Further headers.
         is_stream: Open a stream even if the response comes first, as for a subscription. An error status is still sent as JSON.
@@ -59,6 +59,7 @@ class Reply(Route):
         receive: Receive,
         send: Send,
         options: HttpOptions,
+        deadlines: HttpDeadlines,
         on_closed: Callable[[Reply], None],
         *,
         headers: Sequence[Header] = (),
@@ -69,7 +70,7 @@ class Reply(Route):
         self.identify(identity)
         self._receive = receive
         self._send = send
-        self._options = options
+        self._deadlines = deadlines
         self._on_closed = on_closed
         self._opening = opening
         self._headers = headers
@@ -130,7 +131,7 @@ class Reply(Route):
         if not self._is_ended and not self._is_closed:
             self._is_ended = True
             self._form = _Form.STREAM
-            self._wake()
+            self._end_wait()
 
     def lose(self) -> None:
         """Give the client up: drop what it has not read, and end the ASGI call."""
@@ -138,7 +139,7 @@ class Reply(Route):
             return
         self._is_closed = True
         self._pending.clear()
-        self._wake()
+        self._end_wait()
         self._let_handlers_go()
         self._on_closed(self)
 
@@ -155,9 +156,9 @@ class Reply(Route):
         """Send the response, and return when it is complete or the client is gone."""
         expiry = self._lose_at_expiry()
         try:
-            if self._form is _Form.UNDECIDED and not self._is_stream and not await self._wait(_WATCH_AFTER):
+            if self._form is _Form.UNDECIDED and not self._is_stream and not await self._wait(self._deadlines.watch):
                 self._watch()
-                await self._wait(self._options.keep_alive)
+                await self._wait(self._deadlines.keep_alive)
             if self._is_closed:
                 return
             if self._form is _Form.JSON:
@@ -185,7 +186,7 @@ class Reply(Route):
     async def _send_json(self) -> None:
         (body,) = self._pending
         if len(body) <= _HIGH_WATER:
-            async with asyncio.timeout(self._options.write_timeout):
+            with self._deadlines.write.limit():
                 await respond(self._send, self._status, body, JSON, more=self._headers)
         else:
             length = (b"content-length", b"%d" % len(body))
@@ -213,7 +214,7 @@ class Reply(Route):
                 self._let_handlers_go()
                 if is_whole:
                     self._complete()
-            elif not await self._wait(self._options.keep_alive):
+            elif not await self._wait(self._deadlines.keep_alive):
                 self._pending.append(COMMENT)
 
     async def _write_body(self, data: bytes) -> None:
@@ -227,22 +228,24 @@ class Reply(Route):
             await self._write({"type": "http.response.body", "body": data[start : start + _SLICE], "more_body": True})
 
     async def _write(self, message: dict[str, object]) -> None:
-        async with asyncio.timeout(self._options.write_timeout):
+        with self._deadlines.write.limit():
             await self._send(message)
 
-    async def _wait(self, seconds: float) -> bool:
-        """Wait for a message or the end. False after so many seconds without one."""
+    async def _wait(self, deadlines: Deadlines) -> bool:
+        """Wait for a message or the end. False if neither comes in time."""
         if self._pending or self._is_ended or self._is_closed:
             return True  # it came in the turn of the event loop in which an earlier wait ended
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[bool] = loop.create_future()
-        self._waiting = waiting
-        timer = loop.call_later(seconds, _set, waiting, False)
+        self._waiting = asyncio.get_running_loop().create_future()
+        deadlines.add(self)
         try:
-            return await waiting
+            return await self._waiting
         finally:
-            timer.cancel()
+            deadlines.remove(self)
             self._waiting = None
+
+    def expire(self) -> None:
+        """End the wait: nothing has come in time."""
+        self._end_wait(is_in_time=False)
 
     def _watch(self) -> None:
         if self._watching is None:
@@ -259,11 +262,11 @@ class Reply(Route):
     def _push(self, data: bytes) -> None:
         self._pending.append(data)
         self._buffered += len(data)
-        self._wake()
+        self._end_wait()
 
-    def _wake(self) -> None:
-        if self._waiting is not None:
-            _set(self._waiting, True)
+    def _end_wait(self, *, is_in_time: bool = True) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(is_in_time)
 
     def _complete(self) -> None:
         self._is_closed = True
@@ -273,8 +276,3 @@ class Reply(Route):
         if self._draining is not None and not self.is_blocked:
             self._draining.set_result(None)
             self._draining = None
-
-
-def _set(future: asyncio.Future[bool], value: bool) -> None:  # noqa: FBT001 - a callback of the event loop
-    if not future.done():
-        future.set_result(value)

@@ -21,6 +21,7 @@ from twopipes._server.call_runner import CallRunner
 from twopipes._server.http.asgi import Receive, Send
 from twopipes._server.http.bus_link import LOST, BusLink
 from twopipes._server.http.connection import HttpServerConnection
+from twopipes._server.http.deadlines import HttpDeadlines
 from twopipes._server.http.peers import Peers
 from twopipes._server.http.sessions import LegacySessions
 
@@ -35,12 +36,13 @@ class Runtime:
         self.server = server
         self.options = options
         self.is_ending = False
+        self.deadlines = HttpDeadlines(options)
         limits = structs.replace(
             server._limits, max_in_flight=options.max_requests + options.max_streams, max_listens=options.max_streams
         )
         runner = server._runner_options(lifespan)
         self.modern = HttpServerConnection(server._new_session(limits=limits, shared=True), **runner)
-        self.sessions = LegacySessions(server, options, runner, peers=peers)
+        self.sessions = LegacySessions(server, options, self.deadlines, runner, peers=peers)
         self.bus = BusLink(bus, self.connections)
 
     def connections(self) -> Iterator[CallRunner]:

@@ -26,6 +26,7 @@ from twopipes._jsonrpc import Batch, Message, Request
 from twopipes._protocol.revisions import LEGACY, is_modern
 from twopipes._server.http.asgi import Header, refuse, respond
 from twopipes._server.http.connection import HttpServerConnection
+from twopipes._server.http.deadlines import HttpDeadlines
 from twopipes._server.http.peers import Peers
 from twopipes._server.http.reply import Reply
 from twopipes._server.http.stream import LegacyStream
@@ -146,15 +147,25 @@ class LegacySessions:
     Args:
         server: Serves them all.
         options: Limits.
+        deadlines: Of the replies.
         runner: The options of each connection.
         peers: The other workers.
     """
 
-    def __init__(self, server: Server[Any], options: HttpOptions, runner: Mapping[str, Any], *, peers: Peers | None = None) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        options: HttpOptions,
+        deadlines: HttpDeadlines,
+        runner: Mapping[str, Any],
+        *,
+        peers: Peers | None = None,
+    ) -> None:
         self._peers = peers
         self._prefix = f"{options.session_prefix}." if options.session_prefix else ""
         self._server = server
         self._options = options
+        self._deadlines = deadlines
         self._runner = runner
         self._loop = asyncio.get_running_loop()
         self._budget = EventBudget(options.event_bytes * _SHARED_BYTES)
@@ -253,6 +264,7 @@ class LegacySessions:
                 arrived.receive,
                 arrived.send,
                 self._options,
+                self._deadlines,
                 stream.detach,
                 headers=arrived.cors,
                 is_stream=True,
@@ -288,6 +300,7 @@ class LegacySessions:
             arrived.receive,
             arrived.send,
             self._options,
+            self._deadlines,
             stream.detach,
             headers=headers,
             opening=stream.opening,

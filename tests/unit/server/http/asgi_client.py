@@ -3,6 +3,7 @@
 import asyncio
 
 from twopipes._http.options import HttpOptions
+from twopipes._server.http.deadlines import HttpDeadlines
 from twopipes._server.http.reply import Reply
 
 
@@ -28,7 +29,8 @@ class Client:
 
     def reply(self, **given):
         options = HttpOptions(**{key: given.pop(key) for key in list(given) if key in HttpOptions.__struct_fields__})
-        return Reply(self.receive, self.send, options, given.pop("on_closed", self.closed.append), **given)
+        send, on_closed = given.pop("send", self.send), given.pop("on_closed", self.closed.append)
+        return Reply(self.receive, send, options, HttpDeadlines(options), on_closed, **given)
 
     async def receives(self, text):
         """Wait until the client has received a text."""

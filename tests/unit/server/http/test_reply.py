@@ -2,8 +2,6 @@ import asyncio
 
 import pytest
 
-from twopipes._http.options import HttpOptions
-from twopipes._server.http.reply import Reply
 from unit.server.http.asgi_client import Client, run
 
 RESPONSE = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
@@ -160,7 +158,7 @@ def test_a_connection_that_breaks_while_writing_is_reported():
         async def send(message):
             raise ConnectionResetError
 
-        reply = Reply(client.receive, send, HttpOptions(), client.closed.append)
+        reply = client.reply(send=send)
         reply.add(RESPONSE, is_last=True)
         await reply.run()
         assert client.closed == [reply]
