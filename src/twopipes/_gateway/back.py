@@ -30,6 +30,7 @@ from twopipes._protocol.dialect import dialect
 from twopipes._protocol.types import LoggingLevel, LogParams, SubscriptionFilter
 from twopipes._session.events import ClientOpened
 from twopipes._session.identity import ClientProfile
+from twopipes._session.ledger import Call
 from twopipes._session.subscriptions import LIST_CHANGED, Change
 from twopipes.errors import ClientClosed, TwopipesError
 from twopipes.settings import Limits, RestartPolicy, Timeouts
@@ -105,6 +106,7 @@ class Back:
         self.tools = ToolPages()
         self._client: BackClient | None = None
         self._opening: asyncio.Task[BackClient] | None = None
+        self._alone = asyncio.Lock()  # never two processes at once: they may need the same port or file
         self._earlier_restarts = 0
         self._was_opened = False
         self._is_closed = False
@@ -139,8 +141,12 @@ class Back:
 
     # For hosts
 
-    async def ready(self, client: ClientIdentity) -> Opened:
+    async def ready(self, client: ClientIdentity, call: Call | None = None) -> Opened:
         """Start the server if necessary, with the identity and the capabilities of this client, and return what it reported.
+
+        Args:
+            client: The client of the host.
+            call: What it asks for. A kept server answers some calls before it runs.
 
         Raises:
             TwopipesError: It cannot be opened.
@@ -176,6 +182,19 @@ class Back:
             self.tools.add(params, result)
         return result
 
+    async def fetch(self, method: str, params: Mapping[str, Any], client: ClientIdentity) -> Raw:
+        """Send a request of the gateway itself, for this client, to a running server, and return the result as received.
+
+        Raises:
+            TwopipesError: As for :meth:`request`; also if the server does not respond in time.
+        """
+        if self._client is None:
+            raise ClientClosed
+        about = self.dialect.client_meta(client.info or GATEWAY, client.capabilities) if self.dialect.modern else None
+        options = RequestOptions(raw=True, timeouts=self.config.timeouts, client_meta=about)
+        result: Raw = await self._client.request_raw(method, params, options)
+        return result
+
     def notify(self, method: str, params: Any = UNSET) -> bool:
         """Send a notification of a host as it is, if the server runs. Return whether it was sent."""
         connection = None if self._client is None else self._client.connection
@@ -187,8 +206,9 @@ class Back:
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Set the lowest level of the log messages of a legacy server."""
         self._level = level
-        if self._client is not None and self._client.era == "legacy":
-            await self._client.set_log_level(level)
+        client = self._client
+        if client is not None and client.era == "legacy" and client.capabilities.allows("logging"):
+            await client.set_log_level(level)
 
     async def watch_lists(self) -> None:
         """Report changes of the lists from now on, as far as the server declares them."""
@@ -231,7 +251,8 @@ class Back:
             self._earlier_restarts += client.restarts
             self._lists = None
             self._watches.clear()
-            await client.close()
+            async with self._alone:
+                await client.close()
 
     async def close(self) -> None:
         """End the server for good."""
@@ -270,9 +291,10 @@ class Back:
                 await opening
 
     async def _open(self, identity: ClientIdentity) -> BackClient:
-        supervisor = Supervisor(self._client_config(identity))
-        client = BackClient(supervisor, self)
-        await supervisor.start()
+        async with self._alone:
+            supervisor = Supervisor(self._client_config(identity))
+            client = BackClient(supervisor, self)
+            await supervisor.start()
         self._client = client
         self._reopened()
         return client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Literal
@@ -140,7 +140,8 @@ class GatewayServer(Server[None]):
         back = self.backs.of(runner)
         opened = back.opened if back.is_running else None
         if opened is None:
-            opened = await back.ready(ClientIdentity(context.call.client_info, context.call.capabilities))
+            call = context.call
+            opened = await back.ready(ClientIdentity(call.client_info, call.capabilities), call)
         if self._served.get(runner) is not opened:
             self._served[runner] = opened
             runner.session.profile = self._profile_of(opened)
@@ -242,19 +243,22 @@ class GatewayServer(Server[None]):
             runner.announce(change)
 
     def _log_behind(self, back: Back, params: LogParams, raw: Raw) -> None:
-        """Pass a log message to each session that wants its level, and to the calls that want it."""
-        method = "notifications/message"
-        with_call = {call.runner for call in back.calls}
+        # A modern server logs only about requests, so a host without one is not meant.
         is_modern = back.opened is not None and dialect(back.opened.revision).modern
+        hosts = {call.runner for call in back.calls} if is_modern else self._hosts_of(back)
+        self._log_to(hosts, back, params.level, raw)
+
+    def _log_to(self, hosts: Iterable[CallRunner], back: Back, level: LoggingLevel, raw: Any) -> None:
+        """Send a log message to each of the sessions that wants its level, and to the calls that want it."""
+        method = "notifications/message"
         done: set[CallRunner] = set()
-        for runner in self._hosts_of(back):
-            # A modern server logs only about requests, so a host without one is not meant.
-            if (not is_modern or runner in with_call) and runner.session.wants_log(params.level):
+        for runner in hosts:
+            if runner.session.wants_log(level):
                 runner.forward(method, raw)
                 done.add(runner)
         for call in list(back.calls):
             is_new = call.call.route is not None or call.runner not in done
-            if call.call.dialect.modern and is_new and call.runner.session.wants_log(params.level, call.call):
+            if call.call.dialect.modern and is_new and call.runner.session.wants_log(level, call.call):
                 call.runner.forward(method, raw, call.context)
                 done.add(call.runner)
 

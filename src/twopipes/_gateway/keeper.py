@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct, structs
 
+from twopipes._client.era_cache import PROCESS_WIDE, EraCache
+from twopipes._client.targets import CommandTarget
+from twopipes._gateway.back import Back, BackConfig, Opened
+from twopipes._gateway.backs import Backs
+from twopipes._gateway.front import GatewayServer
+from twopipes._gateway.front_call import ClientIdentity, FrontCall
+from twopipes._gateway.idle import IdleTimer
+from twopipes._gateway.manifest import LISTS, Manifest, ManifestKey, load, read_lists, save
 from twopipes._process.command import ServerCommand
+from twopipes._protocol.types import LoggingLevel, LogParams, ServerCapabilities
+from twopipes._session.identity import ServerProfile
+from twopipes._session.ledger import Call
+from twopipes._session.subscriptions import LIST_CHANGED, Change
+from twopipes.errors import TwopipesError
+from twopipes.settings import RestartPolicy, Timeouts
+
+# Seconds for a server to start: the first run of npx or uvx downloads it. The host decides how long it waits for a response.
+_CONNECT: Final = 300.0
+# Seconds for the response to the probe. A server that needs long to start must not be taken for a legacy one.
+_PROBE: Final = 10.0
+# Seconds at the end to finish a manifest that is being written.
+_FINISH: Final = 0.5
+# Requests that need no running server once its manifest is known. The level and the subscriptions are set when it starts.
+_NEEDS_NO_SERVER: Final = frozenset(("initialize", "server/discover", "logging/setLevel", "resources/unsubscribe"))
+_LOGGER: Final = "twopipes.keep"
 
 
 class KeepSettings(Struct, frozen=True, kw_only=True):
@@ -28,6 +55,209 @@ class KeepSettings(Struct, frozen=True, kw_only=True):
     watch: tuple[str, ...] = ()
 
 
+def kept_server(argv: Sequence[str], settings: KeepSettings) -> KeptServer:
+    """Return a server that passes everything to a command, which it keeps running. Nothing is started yet."""
+    return KeptServer(Backs(lambda: KeptBack(kept_command(argv, settings), settings)), has_manifest=settings.has_manifest)
+
+
 def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
     """Return the command of a kept server. It gets our whole environment, as if the host had started it."""
     return ServerCommand(argv, environment="inherit", stderr="inherit" if settings.log is None else Path(settings.log))
+
+
+class KeptServer(GatewayServer):
+    """The front of a kept server. It also declares what ``keep`` itself sends: log messages and changes of the lists."""
+
+    def __init__(self, backs: Backs, *, has_manifest: bool = True) -> None:
+        super().__init__(backs)
+        self._has_manifest = has_manifest
+
+    def _observe(self, back: Back) -> None:
+        super()._observe(back)
+        assert isinstance(back, KeptBack)
+        back.on_report.append(lambda params: self._log_to(self._hosts_of(back), back, params.level, params))
+
+    def _profile_of(self, opened: Opened | None) -> ServerProfile:
+        profile = super()._profile_of(opened)
+        declared = profile.capabilities
+        changes: dict[str, Any] = {} if declared.logging is not None else {"logging": {}}
+        if self._has_manifest:
+            changes |= {kind: {**(getattr(declared, kind) or {}), "listChanged": True} for kind in _listed(declared)}
+        return structs.replace(profile, capabilities=structs.replace(declared, **changes))
+
+
+def _listed(capabilities: ServerCapabilities) -> list[str]:
+    return [kind for kind in LIST_CHANGED if capabilities.allows(kind)]
+
+
+class KeptBack(Back):
+    """A server that is ready for some requests before it runs: those that its manifest answers.
+
+    Args:
+        command: The server.
+        settings: How it is kept.
+        config: How to connect to it; by default :func:`kept_config`.
+    """
+
+    def __init__(self, command: ServerCommand, settings: KeepSettings, *, config: BackConfig | None = None) -> None:
+        super().__init__(CommandTarget(command), config=config or kept_config(settings))
+        self.settings = settings
+        self.manifest: Manifest | None = None  # of the previous run; then that of the last opening
+        self.on_report: list[Callable[[LogParams], None]] = []  # called with what hosts should know about it
+        self._command = command
+        self._key: ManifestKey | None = None
+        self._client_identity: ClientIdentity | None = None  # of the first host
+        self._idle = IdleTimer(settings.idle, self._on_idle)
+        self._starting: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_stale = False  # the lists have changed while they were read
+        self._stopping: asyncio.Task[None] | None = None
+
+    # For hosts
+
+    async def ready(self, client: ClientIdentity, call: Call | None = None) -> Opened:
+        """As :meth:`Back.ready`; a call that the manifest answers does not wait for the server."""
+        self._introduce(client)
+        if self._answers(call):
+            if not self.settings.is_lazy and not self._was_opened and self._starting is None:
+                self._starting = asyncio.create_task(self._start(client), name=f"start {self.target.description}")
+            assert self.manifest is not None
+            return self.manifest.opened
+        return await super().ready(client)
+
+    async def request(self, method: str, params: Mapping[str, Any] | None, call: FrontCall) -> Raw:
+        """As :meth:`Back.request`; a list is answered from the manifest while the server does not run."""
+        if method in LISTS and self._answers(call.call):
+            assert self.manifest is not None
+            raw = self.manifest.lists[method]
+            if method == "tools/list":
+                self.tools.add(None, raw)
+            return raw
+        with self._idle.used():
+            return await super().request(method, params, call)
+
+    def _introduce(self, client: ClientIdentity) -> None:
+        """Remember the first client, and load the manifest for its kind."""
+        if self._client_identity is None:
+            self._client_identity = client
+            if self.settings.has_manifest:
+                self._key = ManifestKey.of(self._command, client.info, client.capabilities)
+                self.manifest = None if self._key is None else load(self._key)
+
+    def _answers(self, call: Call | None) -> bool:
+        """Whether the manifest answers a call, so that the server need not run."""
+        if self.is_running or self.manifest is None or call is None:
+            return False
+        if call.method in LISTS:
+            return call.method in self.manifest.lists and getattr(call.params, "cursor", None) is None
+        if call.method == "subscriptions/listen":
+            return not call.params.notifications.resource_subscriptions
+        return call.method in _NEEDS_NO_SERVER
+
+    # Start and stop
+
+    async def _start(self, client: ClientIdentity) -> None:
+        """Start the server although no request waits for it. A failure is reported; the next request tries again."""
+        try:
+            await super().ready(client)
+        except TwopipesError as error:
+            self._report("error", f"The server cannot be started: {error}")
+
+    def _on_idle(self) -> None:
+        if self._watched:  # a host waits for updates of resources, which only a running server sends
+            return
+        if self.is_running and self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop_idle(), name=f"stop {self.target.description}")
+
+    async def _stop_idle(self) -> None:
+        try:
+            if not self._idle.is_used:  # a request may have come since
+                await self.stop()
+        finally:
+            self._stopping = None
+
+    async def close(self) -> None:
+        """End the server for good, and finish its manifest if that takes a moment only."""
+        self._idle.stop()
+        if self._refreshing is not None and self.is_running:
+            await asyncio.wait([self._refreshing], timeout=_FINISH)
+        for task in (self._starting, self._refreshing):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+        await super().close()
+
+    # The manifest
+
+    def _renew(self, client: Any, *, may_have_changed: bool) -> None:
+        # With a manifest it is known which lists have changed; see _refresh.
+        super()._renew(client, may_have_changed=may_have_changed and not self.settings.has_manifest)
+
+    def _reopened(self) -> None:
+        super()._reopened()
+        self._refresh_soon()
+
+    def changed(self, change: Change) -> None:
+        """Pass a change on; one of a list makes the manifest stale."""
+        super().changed(change)
+        if change.kind != "resource":
+            self._refresh_soon()
+
+    def _refresh_soon(self) -> None:
+        if not self.settings.has_manifest:
+            with self._idle.used():  # the time until it is idle starts now
+                return
+        self._is_stale = True
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh(), name=f"list {self.target.description}")
+
+    async def _refresh(self) -> None:
+        """Read the lists of the server, announce those that differ from what hosts may have seen, and store them."""
+        while self._is_stale and self.is_running:
+            self._is_stale = False
+            opened = self.opened
+            assert opened is not None
+            try:
+                with self._idle.used():
+                    lists = await read_lists(self._fetch, opened.capabilities, max_pages=self.config.limits.max_pages)
+            except TwopipesError:
+                return  # it was lost; its next opening reads them
+            known, self.manifest = self.manifest, Manifest(opened=opened, lists=lists)
+            if "tools/list" in lists:
+                self.tools.add(None, lists["tools/list"])
+            if known is not None:
+                self._correct(known, self.manifest)
+            if self._key is not None:
+                await asyncio.to_thread(save, self._key, self.manifest)
+
+    def _correct(self, known: Manifest, found: Manifest) -> None:
+        for kind in sorted(known.differences(found)):
+            super().changed(Change(kind))
+        if known.opened.capabilities != found.opened.capabilities:
+            self._report("warning", "The server offers other capabilities than in its previous run; connect again to use them.")
+
+    async def _fetch(self, method: str, params: Mapping[str, Any]) -> Raw:
+        assert self._client_identity is not None
+        return await self.fetch(method, params, self._client_identity)
+
+    # Reports to hosts
+
+    def _restarting(self, error: TwopipesError) -> None:
+        super()._restarting(error)
+        self._report("warning", f"The server is restarted: {error}")
+
+    def _report(self, level: LoggingLevel, text: str) -> None:
+        for callback in self.on_report:
+            callback(LogParams(level, text, _LOGGER))
+
+
+def kept_config(settings: KeepSettings) -> BackConfig:
+    """Return how to connect to a kept server: patiently, and with every era of which is known from an earlier run."""
+    return BackConfig(
+        restart=RestartPolicy(when="always"),
+        timeouts=Timeouts(connect=_CONNECT, probe=_PROBE),
+        era_cache=EraCache(EraCache.default_path()) if settings.has_manifest else PROCESS_WIDE,
+    )
