@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Literal
 
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
+from msgspec import json as msgspec_json
 
 from twopipes._client.connection import ClientConnection, PendingRequest
 from twopipes._client.options import RequestOptions
@@ -211,6 +212,8 @@ def is_safe_to_repeat(
     if method != "tools/call":
         return False
     name = params.name if isinstance(params, CallToolParams) else params.get("name") if isinstance(params, Mapping) else None
+    if isinstance(name, Raw):  # the call of another client, passed on
+        name = msgspec_json.decode(name)
     hints = annotations_of(name) if isinstance(name, str) else None
     # TL-08: hints are not proof, and a missing hint means no. They are good enough here, because the user has agreed to this call:
     # a server that lies can only achieve that it is called twice.

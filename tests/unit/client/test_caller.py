@@ -1,6 +1,7 @@
 """Which requests may be sent a second time after a crash."""
 
 import pytest
+from msgspec import Raw
 
 from twopipes._client.caller import is_safe_to_repeat
 from twopipes._protocol.methods import PARAMS
@@ -46,6 +47,7 @@ def test_a_tool_is_repeated_if_it_changes_nothing_or_may_be_called_twice(name, e
     """SD-05, TL-08: a hint that is missing means no."""
     assert safe("tools/call", CallToolParams(name)) is expected
     assert safe("tools/call", {"name": name, "arguments": {}}) is expected
+    assert safe("tools/call", {"name": Raw(f'"{name}"'.encode())}) is expected  # the call of another client, passed on
 
 
 @pytest.mark.parametrize("params", [None, {}, {"name": 5}, {"name": ["look"]}, ReadResourceParams("look")])
