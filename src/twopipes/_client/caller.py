@@ -127,9 +127,11 @@ class Caller:
             try:
                 pending = self._send(connection, call)
                 result = await pending.future
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as error:
                 if pending is not None:
-                    connection.cancel(pending)
+                    # A raw request is that of another client, whose reason is passed on. Others may be cancelled by any library.
+                    is_passed = call.options.raw and error.args and isinstance(error.args[0], str)
+                    connection.cancel(pending, error.args[0] if is_passed else None)
                 raise
             except (ServerExited, ConnectionLost) as error:
                 self._check_repeat(call, error, sent=pending is not None)

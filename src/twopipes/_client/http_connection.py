@@ -422,6 +422,8 @@ class HttpClientConnection(ClientConnection):
     def _settle(self, event: RequestEnded) -> None:
         if isinstance(event.result, ListToolsResult) and self._is_modern:
             event = structs.replace(event, result=self._tool_headers.learn(event.result))
+        elif event.asked.raw and event.asked.method == "tools/list" and event.error is None and self._is_modern:
+            event = structs.replace(event, result=self._tool_headers.learn_raw(event.result))
         super()._settle(event)
 
     def _note(self, direction: str, data: bytes) -> None:

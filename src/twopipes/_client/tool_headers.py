@@ -10,8 +10,11 @@ from msgspec import DecodeError, Raw, structs
 from msgspec import json as msgspec_json
 
 from twopipes._http.headers import NAME_MEMBERS, InvalidAnnotation, ParamHeader, param_headers, request_headers
+from twopipes._protocol.decode import read
 from twopipes._protocol.types import ListToolsResult, Params
 
+_decode_members = msgspec_json.Decoder(dict[str, Raw]).decode
+_decode_list = msgspec_json.Decoder(list[Raw]).decode
 _log = logging.getLogger("twopipes.client")
 
 
@@ -35,6 +38,21 @@ class ToolHeaders:
                 self._by_tool[tool.name] = headers
             tools.append(tool)
         return page if len(tools) == len(page.tools) else structs.replace(page, tools=tools)
+
+    def learn_raw(self, page: Raw) -> Raw:
+        """Do the same for a page as received, which keeps its unknown members."""
+        try:
+            typed = read(ListToolsResult, page)
+        except (DecodeError, RecursionError):
+            return page  # whoever reads it reports what is wrong
+        learned = self.learn(typed)
+        if learned is typed:
+            return page
+        kept = {id(tool) for tool in learned.tools}
+        members: dict[str, Any] = dict(_decode_members(page))
+        raws = _decode_list(members["tools"])
+        members["tools"] = [raw for raw, tool in zip(raws, typed.tools, strict=True) if id(tool) in kept]
+        return Raw(msgspec_json.encode(members))
 
     def headers_of(self, method: str, params: Params | Mapping[str, Any] | None, version: str) -> dict[str, str]:
         """Return the headers that repeat parts of a request.

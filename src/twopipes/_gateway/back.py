@@ -210,11 +210,12 @@ class Back:
         if client is not None and client.era == "legacy" and client.capabilities.allows("logging"):
             await client.set_log_level(level)
 
-    async def watch_lists(self) -> None:
-        """Report changes of the lists from now on, as far as the server declares them."""
+    def watch_lists(self) -> Watch | None:
+        """Report changes of the lists from now on, as far as the server declares them. Return the subscription, if there is one."""
         self._wants_lists = True
-        if self._client is not None and self._lists is None:
-            await self._watch_lists(self._client)
+        if self._client is not None:
+            self._renew(self._client, may_have_changed=False)
+        return self._lists
 
     async def watch(self, uri: str) -> None:
         """Report changes of a resource from now on. Each call needs one of :meth:`unwatch`.
@@ -378,22 +379,17 @@ class Back:
     # Subscriptions
 
     def _renew(self, client: BackClient, *, may_have_changed: bool) -> None:
-        """Subscribe again at a server that was started again. The client renews what it has after a crash."""
+        """Subscribe to what hosts watch, unless that is done. After a crash, the client itself renews its subscriptions."""
         if self._level is not None:
             client.restore_level(self._level)
-        if self._wants_lists and self._lists is None and _declares_lists(client):
+        if self._wants_lists and (self._lists is None or self._lists.is_over) and _declares_lists(client):
             self._lists = self._new_watch(client, _ALL_LISTS, may_have_changed=may_have_changed)
             self._lists.begin()
         for uri in self._watched:
-            if uri not in self._watches:
+            if uri not in self._watches or self._watches[uri].is_over:
                 wanted = SubscriptionFilter(resource_subscriptions=[uri])
                 self._watches[uri] = self._new_watch(client, wanted, may_have_changed=may_have_changed)
                 self._watches[uri].begin()
-
-    async def _watch_lists(self, client: BackClient) -> None:
-        if _declares_lists(client):
-            self._lists = self._new_watch(client, _ALL_LISTS)
-            await self._lists.ready()
 
     def _new_watch(self, client: BackClient, wanted: SubscriptionFilter, *, may_have_changed: bool = False) -> Watch:
         return client.watch(wanted, self.changed, may_have_changed=may_have_changed)
@@ -410,8 +406,8 @@ def _declares_lists(client: BackClient) -> bool:
 
 
 def _target(given: Given, config: BackConfig) -> Target:
-    is_command = isinstance(given, list | tuple)
-    target = target_of(ServerCommand(given, environment="inherit") if is_command else given)
+    # A command as the host would start it.
+    target = target_of(ServerCommand(given, environment="inherit") if isinstance(given, list | tuple) else given)
     if config.env is not None or config.cwd is not None:
         target = with_process(target, config.env, config.cwd)
     if config.headers is not None or config.auth is not None:

@@ -114,7 +114,7 @@ class GatewayServer(Server[None]):
         try:
             return await self._forward(context)
         except TwopipesError as error:
-            raise translate.failure(error) from error
+            raise translate.failure(error, context.call) from error
 
     async def _forward(self, context: Context) -> Result:
         call = context.call
@@ -155,9 +155,10 @@ class GatewayServer(Server[None]):
             back, opened = await self._ready(context)
             match context.call.method:
                 case "initialize":
-                    result = await call_next(context)
-                    await back.watch_lists()
-                    return result
+                    back.watch_lists()
+                    return translate.introduction(await call_next(context), context.call, opened)
+                case "server/discover":
+                    return translate.introduction(await call_next(context), context.call, opened)
                 case "logging/setLevel":
                     await self._set_level(back, context)
                 case "resources/subscribe":
@@ -168,7 +169,7 @@ class GatewayServer(Server[None]):
                     return await self._listen(back, opened, context, call_next)
             return await call_next(context)
         except TwopipesError as error:
-            raise translate.failure(error) from error
+            raise translate.failure(error, context.call) from error
 
     async def _set_level(self, back: Back, context: Context) -> None:
         self._levels[context._connection] = context.call.params.level
@@ -191,10 +192,12 @@ class GatewayServer(Server[None]):
 
     async def _listen(self, back: Back, opened: Opened, context: Context, call_next: Next) -> Result:
         wanted = honoured(context.call.params.notifications, opened.capabilities)
-        if wanted.tools_list_changed or wanted.prompts_list_changed or wanted.resources_list_changed:
-            await back.watch_lists()
         watched: list[str] = []
         try:
+            if wanted.tools_list_changed or wanted.prompts_list_changed or wanted.resources_list_changed:
+                lists = back.watch_lists()
+                if lists is not None:
+                    await lists.ready()
             for uri in wanted.resource_subscriptions or ():
                 await back.watch(uri)
                 watched.append(uri)

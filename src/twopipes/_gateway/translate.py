@@ -7,6 +7,7 @@ express it.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Final, NamedTuple
 
 from msgspec import DecodeError, Raw, structs
@@ -14,8 +15,9 @@ from msgspec import json as msgspec_json
 from msgspec.json import Decoder
 
 from twopipes._gateway.envelope import META, RESULT_TYPE, to_legacy, to_modern
+from twopipes._http.headers import NAME_MEMBERS
 from twopipes._protocol.base import RawResult
-from twopipes._protocol.dialect import Dialect
+from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.methods import RESULTS
 from twopipes._protocol.revisions import (
     META_CAPABILITIES,
@@ -25,10 +27,11 @@ from twopipes._protocol.revisions import (
     META_SERVER_INFO,
     META_VERSION,
 )
-from twopipes._protocol.types import CacheableResult, Implementation, Result
+from twopipes._protocol.types import CacheableResult, Implementation, Result, ServerCapabilities
+from twopipes._session.events import ClientOpened
 from twopipes._session.ledger import Call
 from twopipes._version import __version__
-from twopipes.errors import InternalError, McpError, RemoteProtocolError, RequestId, TwopipesError
+from twopipes.errors import ClientClosed, InternalError, McpError, RemoteProtocolError, RequestId, TwopipesError
 
 decode_members = Decoder(dict[str, Raw]).decode
 _OBJECT: Final = ord("{")
@@ -38,6 +41,7 @@ _OWN_KEYS: Final = (META_PROGRESS_TOKEN, META_VERSION, META_CAPABILITIES, META_C
 _MODERN_PARAMS: Final = ("inputResponses", "requestState")
 
 
+_known_capabilities: Final = frozenset(field.encode_name for field in structs.fields(ServerCapabilities))
 GATEWAY: Final = Implementation("twopipes", __version__)
 """The client, to a server, if the host does not name its own."""
 
@@ -52,6 +56,9 @@ class Passed(NamedTuple):
 def request(call: Call, source: Dialect) -> Passed:
     """Translate the params of a host's call for a server that speaks ``source``."""
     params: dict[str, Any] = {} if call.raw_params is None else dict(decode_members(call.raw_params))
+    name = NAME_MEMBERS.get(call.method)
+    if name is not None and isinstance(value := getattr(call.params, name, None), str):
+        params[name] = value  # a header may repeat it, and it decides whether the call is safe to repeat
     meta = _object(params.pop(META, None))
     own = {key: meta.pop(key) for key in _OWN_KEYS if key in meta}
     if meta:
@@ -87,6 +94,21 @@ def result(method: str, raw: Raw, source: Dialect, target: Dialect, *, server: I
     return RawResult(Raw(msgspec_json.encode(members)))
 
 
+def introduction(typed: Result, call: Call, opened: ClientOpened) -> Result:
+    """Add the members of the server's own introduction that the types do not know, such as new capabilities."""
+    spoken = dialect(opened.revision)
+    if opened.raw is None or spoken.modern != call.dialect.modern:
+        return typed
+    finished = call.dialect.finish(call.method, typed, server_info=opened.server_info)
+    ours, theirs = decode_members(msgspec_json.encode(finished)), decode_members(opened.raw)
+    capabilities = {**_object(theirs.get("capabilities")), **_object(ours["capabilities"])}
+    for dropped in _known_capabilities - _object(ours["capabilities"]).keys():
+        capabilities.pop(dropped, None)
+    if spoken is call.dialect:
+        ours = {name: ours[name] for name in ("protocolVersion", "supportedVersions") if name in ours}  # what the gateway speaks
+    return RawResult(Raw(msgspec_json.encode({**theirs, **ours, "capabilities": capabilities})))
+
+
 def target_result(method: str, fitted: Result, target: Dialect, *, server: Implementation | None) -> Result:
     """Return a typed result with the envelope of the host's revision; the session does not change it any more."""
     return RawResult(Raw(msgspec_json.encode(target.finish(method, fitted, server_info=server))))
@@ -106,10 +128,15 @@ def progress(raw: Raw, token: RequestId, target: Dialect) -> dict[str, Any]:
     return params
 
 
-def failure(error: TwopipesError) -> McpError:
+def failure(error: TwopipesError, call: Call) -> McpError:
     """Return the error for a host whose call failed without a response of the server: it exited, for example."""
     if isinstance(error, McpError):
         return error
+    if isinstance(error, ClientClosed):
+        return InternalError(f"the server was stopped before it answered {call.method}; send the request again")
+    error = copy(error)
+    if getattr(error, "request_id", None) is not None:
+        setattr(error, "request_id", call.id)  # noqa: B010 - several classes have it; the host knows only its own id
     return InternalError(str(error))
 
 

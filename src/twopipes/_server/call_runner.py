@@ -155,7 +155,9 @@ class CallRunner(SessionPump[ServerSession]):
                     self._queue[event.call] = None
                 case SessionCallReceived():
                     self._start_internal(event.call)
-                case CallCancelled() | CallAbandoned():
+                case CallCancelled():
+                    self._cancel(event.call, event.reason)
+                case CallAbandoned():
                     self._cancel(event.call)
                 case InputsAnswered() if event.call in self._contexts:
                     self._contexts[event.call]._deliver_answers(event.answers)
@@ -286,7 +288,7 @@ class CallRunner(SessionPump[ServerSession]):
         else:
             self._flush()  # no other handler is about to send anything, so there is nothing to wait for
 
-    def _cancel(self, call: Call) -> None:
+    def _cancel(self, call: Call, reason: str | None = None) -> None:
         if call in self._queue:
             del self._queue[call]
             self._fewer_open.set()
@@ -295,7 +297,7 @@ class CallRunner(SessionPump[ServerSession]):
         if context is not None:
             context.cancelled.set()
             if context._task is not None:
-                context._task.cancel()
+                context._task.cancel(reason)
             context._close()
             if not context._has_started:
                 self._retire(context)  # a task that is cancelled before its first step never reaches its `finally`

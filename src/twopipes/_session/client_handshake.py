@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
+from msgspec import Raw
+
 from twopipes._jsonrpc import ErrorResponse, Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect, dialect
@@ -116,9 +118,9 @@ class ClientOpening(Session):
             self._move(Reply.UNUSABLE, f"the server's response to {asked.method} is invalid: {error.what}", now)
             return
         if isinstance(result, t.DiscoverResult):
-            self._on_discovered(result, now)
+            self._on_discovered(result, response.result, now)
         else:
-            self._on_initialized(cast("t.InitializeResult", result), now)
+            self._on_initialized(cast("t.InitializeResult", result), response.result, now)
 
     def _on_opening_error(self, error: McpError, now: float) -> None:
         method = cast("SentRequest", self._opening).method
@@ -140,16 +142,16 @@ class ClientOpening(Session):
         spoken = [each for each in self.profile.revisions if self._eras == "both" or is_modern(each) == (self._eras == "modern")]
         return versions_offered(offered, spoken=spoken)
 
-    def _on_discovered(self, result: t.DiscoverResult, now: float) -> None:
+    def _on_discovered(self, result: t.DiscoverResult, raw: Raw, now: float) -> None:
         reply, version = self._choose(result.supported_versions)
         if version is None:
             self._move(reply, "the server supports none of our revisions", now)
             return
         self._speak(version)
         self._move(Reply.DISCOVERED, "", now)
-        self._opened(result.capabilities, info_in(result.meta, META_SERVER_INFO), result.instructions)
+        self._opened(result.capabilities, info_in(result.meta, META_SERVER_INFO), result.instructions, raw)
 
-    def _on_initialized(self, result: t.InitializeResult, now: float) -> None:
+    def _on_initialized(self, result: t.InitializeResult, raw: Raw, now: float) -> None:
         version = result.protocol_version
         if version not in self.profile.revisions or is_modern(version):
             self._offered = (version,)
@@ -158,13 +160,15 @@ class ClientOpening(Session):
         self.session_dialect = self._speak(version)
         self._move(Reply.INITIALIZED, "", now)
         self._notify("notifications/initialized")  # LC-04
-        self._opened(result.capabilities, result.server_info, result.instructions)
+        self._opened(result.capabilities, result.server_info, result.instructions, raw)
 
-    def _opened(self, capabilities: t.ServerCapabilities, info: t.Implementation | None, instructions: str | None) -> None:
+    def _opened(
+        self, capabilities: t.ServerCapabilities, info: t.Implementation | None, instructions: str | None, raw: Raw
+    ) -> None:
         self._opening = None
         self.server_capabilities = capabilities
         era: Literal["legacy", "modern"] = "modern" if self.dialect.modern else "legacy"
-        self._events.append(ClientOpened(era, self.dialect.revision, capabilities, info, instructions))
+        self._events.append(ClientOpened(era, self.dialect.revision, capabilities, info, instructions, raw.copy()))
 
     def _move(self, reply: Reply, why: str, now: float, version: str | None = None) -> None:
         """Move to the phase that the table gives, and act on it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from twopipes._protocol.types import (
     ClientCapabilities,
@@ -116,6 +116,7 @@ class ClientOpened(Struct, frozen=True):
     capabilities: ServerCapabilities
     server_info: Implementation | None = None
     instructions: str | None = None
+    raw: Raw | None = None  # the result of the opening request as received
 
 
 class OpeningEnded(Struct, frozen=True):

@@ -128,7 +128,8 @@ class ServerSession(ServerGate):
             least = call.log_level if self.incoming.is_open(call) else None
         else:
             least = self.log_level if self.session_dialect is not None else None
-        if least is None or not self.profile.capabilities.allows("logging"):  # LG-01
+        # LG-01. Some servers do not declare it and log all the same.
+        if least is None or not (self._transparent or self.profile.capabilities.allows("logging")):
             return False
         return t.LOGGING_LEVELS.index(level) >= t.LOGGING_LEVELS.index(least)
 

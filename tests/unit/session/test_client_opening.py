@@ -1,5 +1,6 @@
 """The opening of a client: every row of its table, with a real session."""
 
+import msgspec
 import pytest
 
 from sessions import CAPABILITIES, EVERYTHING, VERSION, answer, client_session, error, feed, note, request, said
@@ -147,7 +148,9 @@ def test_any_legacy_version_that_is_spoken_will_do(revision):
     """LC-04, LC-08."""
     session, last = reach(ClientPhase.INITIALIZING)
     (event,) = feed(session, initialized(last, revision, instructions="Be kind."))
-    assert event == ClientOpened("legacy", revision, types.ServerCapabilities(), types.Implementation("s", "1"), "Be kind.")
+    info = types.Implementation("s", "1")
+    assert event == ClientOpened("legacy", revision, types.ServerCapabilities(), info, "Be kind.", event.raw)
+    assert msgspec.json.decode(event.raw)["protocolVersion"] == revision
     assert session.dialect.revision == revision
     assert session.session_dialect is session.dialect
 
@@ -158,8 +161,9 @@ def test_a_modern_opening_reports_everything():
     meta = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "2"}}
     (event,) = feed(session, discovered(last, ALL, instructions="Be kind.", _meta=meta))
     assert event == ClientOpened(
-        "modern", LATEST_MODERN, types.ServerCapabilities(**EVERYTHING), types.Implementation("s", "2"), "Be kind."
+        "modern", LATEST_MODERN, types.ServerCapabilities(**EVERYTHING), types.Implementation("s", "2"), "Be kind.", event.raw
     )
+    assert msgspec.json.decode(event.raw)["supportedVersions"] == list(ALL)
     assert session.server_capabilities.allows("tools", "listChanged")
     assert session.session_dialect is None
 
