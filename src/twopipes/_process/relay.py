@@ -76,7 +76,7 @@ if sys.platform != "win32":
             self._has_given_up = False
             # No grace period: a host that kills the tap means to kill the server, and has asked before (docs/decisions/0019).
             self._watchdog = GroupWatchdog(grace=0)
-            null = _open_null_above_standard_streams()
+            null = open_null_above_standard_streams()
             # Block the signals, so that sigwait() gets them. A blocked SIGCHLD without a handler would be discarded.
             signal.signal(signal.SIGCHLD, lambda *_: None)
             self._passed = {each for each in signal.valid_signals() if getattr(each, "name", "") not in NOT_PASSED_ON}
@@ -191,7 +191,7 @@ if sys.platform != "win32":
                 signal.pthread_kill(self._main, signal.SIGCHLD)
 
         def _watch_host(self) -> None:
-            _wait_for_exit_of_parent(self._host)
+            wait_for_exit_of_parent(self._host)
             self._observer.event("note", reason="the host is dead")
             os.close(self._input_stop_w)
             for number in (signal.SIGTERM, signal.SIGKILL):
@@ -267,28 +267,10 @@ if sys.platform != "win32":
                     return None
                 # Record before writing, so that a request always precedes its response in the trace.
                 observer.chunk(stream, data)
-                if not self._write(data):
+                if not write_all(target, data):
                     return UNREAD
                 if timeout is not None:
                     left -= len(data)
-
-        def _write(self, data: bytes) -> bool:
-            rest: bytes | memoryview = data
-            while rest:
-                try:
-                    written = os.write(self._target, rest)
-                except BlockingIOError:
-                    # Another process that shares the descriptor made it non-blocking.
-                    poll = select.poll()
-                    poll.register(self._target, select.POLLOUT)
-                    poll.poll()
-                    continue
-                except BrokenPipeError:
-                    return False
-                if written == len(rest):
-                    break
-                rest = memoryview(rest)[written:]
-            return True
 
         def _close(self, descriptor: int) -> None:
             if descriptor in {0, 1}:
@@ -296,6 +278,25 @@ if sys.platform != "win32":
                 os.dup2(self._null, descriptor, inheritable=False)
             elif descriptor > 2:
                 os.close(descriptor)
+
+    def write_all(target: int, data: bytes) -> bool:
+        """Write all of the data, and block while the reader is slow. Return False if it has closed its end."""
+        rest: bytes | memoryview = data
+        while rest:
+            try:
+                written = os.write(target, rest)
+            except BlockingIOError:
+                # Another process that shares the descriptor made it non-blocking.
+                poll = select.poll()
+                poll.register(target, select.POLLOUT)
+                poll.poll()
+                continue
+            except BrokenPipeError:
+                return False
+            if written == len(rest):
+                break
+            rest = memoryview(rest)[written:]
+        return True
 
     def write_stderr(text: str) -> None:
         """Write a text to stderr in one piece; drop it if stderr would block."""
@@ -327,13 +328,14 @@ if sys.platform != "win32":
         options = {"file_actions": actions, "setsigdef": [signal.SIGPIPE, signal.SIGXFSZ], "setsigmask": mask}
         return spawn_in_session(os.posix_spawnp, argv[0], argv, os.environ, options)
 
-    def _open_null_above_standard_streams() -> int:
+    def open_null_above_standard_streams() -> int:
         """Make sure that descriptors 0 to 2 are open, so that no pipe gets them; return a descriptor of the null device."""
         while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         return null
 
-    def _wait_for_exit_of_parent(pid: int) -> None:
+    def wait_for_exit_of_parent(pid: int) -> None:
+        """Block until our parent, which had this number when we started, has exited."""
         if sys.platform == "linux" and _wait_for_pidfd(pid):
             return
         pause = threading.Event()

@@ -1,0 +1,71 @@
+"""Where the daemons of this user listen: a private folder with one socket for each version."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from twopipes._process.user_files import state_path
+from twopipes._version import __version__
+
+# The version of the messages between the relay and the daemon (messages.py).
+PROTOCOL = 1
+SUFFIX = ".sock"
+# Characters of the machine's name. A Unix socket's path is limited to about 100 bytes.
+_MAX_NODE = 16
+
+
+def folder_path() -> str:
+    """Return the folder of the sockets. Raises ``RuntimeError`` if the home folder is unknown."""
+    return os.path.join(state_path(), "share")
+
+
+def socket_path() -> str:
+    """Return the socket of the daemon of this version.
+
+    After an upgrade the relays start a new daemon, and the old one serves its sessions to their end. The name of the machine is part
+    of it, because a home folder may be shared by several machines.
+    """
+    return os.path.join(folder_path(), f"{PROTOCOL}-{__version__}{_ending()}")
+
+
+def socket_paths() -> list[str]:
+    """Return the sockets of all daemons of this user on this machine: also of other versions, and of dead ones."""
+    folder = folder_path()
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    check_folder(folder)
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(_ending())]
+
+
+def make_folder() -> str:
+    """Create the folder, private to this user, and return it. Raises ``OSError`` if others could use it."""
+    folder = folder_path()
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    else:
+        os.chmod(folder, 0o700)  # the umask may have removed our own permissions
+    check_folder(folder)
+    return folder
+
+
+def check_folder(folder: str) -> None:
+    """Raise ``OSError`` unless the folder belongs to this user and only this user can open it."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "this is not a folder; remove it", folder)
+    if found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "the folder belongs to another user; remove it", folder)
+    if found.st_mode & 0o077:
+        raise PermissionError(errno.EPERM, f"other users can open the folder; run: chmod 700 {folder}", folder)
+
+
+def _ending() -> str:
+    node = "".join(each if each.isalnum() else "-" for each in os.uname().nodename[:_MAX_NODE])
+    return f"-{node}{SUFFIX}"

@@ -1,0 +1,186 @@
+"""Connect to the daemon of this user, and start it if it does not run. Two relays at the same moment start one daemon."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import contextmanager
+
+from twopipes._gateway.daemon.messages import READ_SIZE, DaemonError, DaemonGone, exchange
+from twopipes._gateway.daemon.place import make_folder, socket_path
+from twopipes._process.group_watchdog import inheritable_descriptors
+from twopipes._process.user_files import open_private
+
+TYPE_CHECKING = False  # importing typing would slow down the start of the relay
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, NoReturn
+
+# Seconds. A daemon needs about 0.2 s to start on an idle machine.
+START_TIMEOUT = 20.0
+# Seconds. The daemon may wait for another host's server to start before it replies (daemon.py).
+REPLY_TIMEOUT = 30.0
+# Seconds between two attempts to take the lock, or to connect to a socket whose queue is full.
+PAUSE = 0.01
+# How often to connect again to a daemon that was about to end.
+ATTEMPTS = 5
+# What the daemon writes to its report when it listens.
+READY = b"ready\n"
+# The daemon's own environment. That of each server comes with the request for it and is not kept for others.
+KEPT_VARIABLES = frozenset(
+    ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PYTHONHOME", "PYTHONPATH", "TMPDIR", "TZ", "USER", "XDG_STATE_HOME"]
+)
+
+
+def open_session(request: Mapping[str, Any]) -> tuple[socket.socket, dict[str, Any], bytes]:
+    """Send a request to the daemon, which is started if necessary. Return the connection, the reply and the bytes after it.
+
+    Raises:
+        DaemonError: The daemon cannot be started, or refused the request.
+        OSError: The folder of the socket cannot be used.
+    """
+    for attempt in range(ATTEMPTS):
+        sock = connect_or_start()
+        try:
+            return sock, *exchange(sock, request, timeout=REPLY_TIMEOUT)
+        except DaemonGone:
+            sock.close()
+            if attempt == ATTEMPTS - 1:
+                raise
+        except BaseException:
+            sock.close()
+            raise
+    raise AssertionError("unreachable")
+
+
+def connect_or_start() -> socket.socket:
+    """Return a connection to the daemon. Call it while the program has one thread: it forks."""
+    folder = make_folder()
+    path = socket_path()
+    deadline = time.monotonic() + START_TIMEOUT
+    found = connect(path, deadline)
+    if found is not None:
+        return found
+    with _locked(os.path.join(folder, "start.lock"), deadline):
+        found = connect(path, deadline)  # another relay may have started it meanwhile
+        if found is not None:
+            return found
+        _start(path, deadline)
+        found = connect(path, deadline)
+    if found is None:
+        raise DaemonError(f"the daemon started, but nothing listens on {path}; see {log_path(path)}")
+    return found
+
+
+def connect(path: str, deadline: float) -> socket.socket | None:
+    """Return a connection to the socket at a path, or ``None`` if no daemon listens there."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        while True:
+            try:
+                sock.setblocking(False)
+                sock.connect(path)
+                sock.setblocking(True)
+                return sock
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DaemonError(f"the daemon at {path} does not accept connections; run: twopipes keep stop") from None
+                time.sleep(PAUSE)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    except OSError as error:
+        sock.close()
+        hint = "; set XDG_STATE_HOME to a shorter path" if error.errno is None else ""
+        raise DaemonError(f"cannot connect to the daemon at {path}: {error.strerror or error}{hint}") from error
+    except BaseException:
+        sock.close()
+        raise
+
+
+def log_path(path: str) -> str:
+    """Return the file with the stderr of the daemon at this socket. It is empty unless the daemon crashed."""
+    return f"{path}.log"
+
+
+@contextmanager
+def _locked(path: str, deadline: float) -> Iterator[None]:
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DaemonError(f"another process has been starting the daemon for {START_TIMEOUT:g} s") from None
+                time.sleep(PAUSE)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock: no other process has this descriptor
+
+
+def _start(path: str, deadline: float) -> None:
+    """Start the daemon and wait until it listens. It is not our child, so that ending the tree of a host's processes spares it."""
+    report_r, report_w = os.pipe()
+    try:
+        child = os.fork()
+        if child == 0:
+            _fork_again(report_w, path)
+    finally:
+        os.close(report_w)
+    try:
+        os.waitpid(child, 0)
+        report = _read_report(report_r, deadline)
+    finally:
+        os.close(report_r)
+    if report != READY:
+        text = report.decode(errors="replace").strip() or f"it exited; see {log_path(path)}"
+        raise DaemonError(f"the daemon cannot be started: {text}")
+
+
+def _read_report(report_r: int, deadline: float) -> bytes:
+    poll = select.poll()
+    poll.register(report_r, select.POLLIN)
+    data = b""
+    while poll.poll(max(deadline - time.monotonic(), 0) * 1000):
+        chunk = os.read(report_r, READ_SIZE)
+        if not chunk:
+            return data
+        data += chunk
+    raise DaemonError(f"the daemon did not start within {START_TIMEOUT:g} s")
+
+
+def _fork_again(report_w: int, path: str) -> NoReturn:
+    """Leave the session and the terminal of the host, and become the daemon in a process that the host does not know."""
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            _become_daemon(report_w, path)
+    finally:
+        os._exit(0)
+
+
+def _become_daemon(report_w: int, path: str) -> None:
+    try:
+        for each in inheritable_descriptors():
+            os.close(each)
+        os.set_inheritable(report_w, True)
+        null = os.open(os.devnull, os.O_RDWR)
+        log = open_private(log_path(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        for number, descriptor in enumerate((null, null, log)):
+            os.dup2(descriptor, number)
+        os.chdir("/")
+        os.umask(0o077)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
+        # -P: a module in the current folder must not take the place of ours.
+        argv = [sys.executable, "-P", "-m", "twopipes._gateway.daemon", path, str(report_w)]
+        os.execve(sys.executable, argv, environment)
+    except OSError as error:
+        os.write(report_w, f"{error.strerror}: {error.filename}".encode())
