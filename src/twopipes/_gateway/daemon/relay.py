@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 
 from twopipes._gateway.daemon.messages import READ_SIZE, serve_request
+from twopipes._gateway.daemon.place import socket_path
 from twopipes._gateway.daemon.start import log_path, open_session
 from twopipes._process.relay import open_null_above_standard_streams, wait_for_exit_of_parent, write_all, write_stderr
 
@@ -41,9 +42,8 @@ def relay(argv: list[str], options: Mapping[str, Any]) -> int:
     # A signal ends this process at once; the daemon sees that the connection is closed.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sock, reply, early = open_session(serve_request(argv, options))
-    path = str(sock.getpeername())
     if not copy(sock, early, host):
-        write_stderr(LOST.format(pid=reply["pid"], log=log_path(path)))
+        write_stderr(LOST.format(pid=reply["pid"], log=log_path(socket_path())))
         return 1
     return 0
 

@@ -1,0 +1,221 @@
+"""The daemon of ``twopipes keep --share``: one process of a user that runs the servers which several hosts share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from twopipes._channels.base import Channel
+from twopipes._channels.sockets import listen_unix
+from twopipes._gateway.daemon.memory import resident_bytes
+from twopipes._gateway.daemon.messages import MAX_LINE
+from twopipes._gateway.daemon.requests import (
+    LogsRequest,
+    Request,
+    ServeRequest,
+    StatusRequest,
+    StopRequest,
+    decode_request,
+    sharing_key,
+)
+from twopipes._gateway.daemon.service import ID_LENGTH, Kept, Service
+from twopipes._process.stderr import StderrLine, StderrTail
+from twopipes._server.app import Server
+from twopipes._server.log import logger
+from twopipes._server.shutdown import Ending, LastResort, ended_by_signals
+from twopipes._server.wire_log import Tracing
+from twopipes._version import __version__
+from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
+
+OpenKept = Callable[[ServeRequest, Callable[[StderrLine], object]], tuple[Server, Kept, Tracing | None]]
+
+# Seconds. A relay sends its request as soon as it is connected.
+REQUEST_WITHIN: Final = 10.0
+# Seconds that a new daemon waits for the relay that started it.
+FIRST_REQUEST_WITHIN: Final = 30.0
+# Seconds from a signal to the end of the process, whatever still runs.
+END_WITHIN: Final = 15.0
+
+
+class Daemon:
+    """Serves the hosts of one user until the last server has ended.
+
+    Args:
+        path: The socket.
+        open_kept: Makes the front and the back of a server; see :class:`Service`.
+        log: The last lines that the daemon itself has logged.
+    """
+
+    def __init__(self, path: str, open_kept: OpenKept, log: StderrTail) -> None:
+        self._path = path
+        self._open_kept = open_kept
+        self._log = log
+        self._started = time.time()
+        # The servers by sharing key; one that hosts cannot share is there as long as its first host uses it.
+        self._by_key: dict[str, Service] = {}
+        self._services: set[Service] = set()
+        self._connections = 0
+        self._ending = Ending()
+
+    async def run(self, last_resort: LastResort, ready: Callable[[], object]) -> None:
+        """Listen, call ``ready``, and serve until no server is left or a signal arrives. Raises ``ListenFailed``."""
+        with ended_by_signals(self._ending, last_resort, END_WITHIN):
+            listener = await listen_unix(self._path, self._accept, on_error=_log_error)
+            try:
+                ready()
+                first = asyncio.get_running_loop().call_later(FIRST_REQUEST_WITHIN, self._end_if_unused)
+                await self._ending.begun.wait()
+                first.cancel()
+                for service in list(self._services):
+                    service.end(soon=self._ending.signalled.is_set())
+                # From now on a relay that connects starts another daemon. The sessions get their time to finish.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(END_WITHIN):
+                        await listener.close(cancel_connections=False)
+            finally:
+                await listener.close()
+                await self._all_ended()
+
+    async def _all_ended(self) -> None:
+        for service in list(self._services):
+            service.end(soon=True)
+        await asyncio.gather(*(service.ended() for service in list(self._services)))
+
+    def _end_if_unused(self) -> None:
+        if not self._connections and not self._services:
+            self._ending.begun.set()
+
+    # Connections
+
+    async def _accept(self, channel: Channel) -> None:
+        self._connections += 1
+        try:
+            request = await _read_request(channel)
+            if request is not None and not self._ending.begun.is_set():
+                await self._handle(request, channel)
+        except ValueError as error:
+            await _reply(channel, {"error": str(error)})
+        except (ChannelBroken, ChannelClosed, TimeoutError):
+            pass  # the peer is gone, or sent nothing
+        finally:
+            self._connections -= 1
+            self._end_if_unused()
+
+    async def _handle(self, request: Request, channel: Channel) -> None:
+        match request:
+            case ServeRequest():
+                await self._serve(request, channel)
+            case StatusRequest():
+                await _reply(channel, self._describe())
+            case LogsRequest():
+                await _reply(channel, self._logs(request.server))
+            case StopRequest():
+                await _reply(channel, await self._stop(request.server))
+
+    async def _serve(self, request: ServeRequest, channel: Channel) -> None:
+        try:
+            service = await self._service_for(request)
+        except (TwopipesError, OSError) as error:
+            await _reply(channel, {"error": str(error)})
+            return
+        if service is None:
+            return
+        with service.used_by(request):
+            await _reply(channel, {"pid": os.getpid(), "server": service.identity})
+            await service.serve(channel)
+
+    async def _service_for(self, request: ServeRequest) -> Service | None:
+        """Return the server for a host: one that runs, or a new one. ``None`` if the daemon is about to end."""
+        key = sharing_key(request)
+        while (found := self._by_key.get(key)) is not None:
+            may_join = await found.may_be_joined()
+            if self._ending.begun.is_set():
+                return None
+            if self._by_key.get(key) is found:
+                return found if may_join else self._new_service(key, request)
+        return self._new_service(key, request)
+
+    def _new_service(self, key: str, request: ServeRequest) -> Service:
+        service = Service(self._identity_for(key), request, self._open_kept, on_end=self._forget, on_ended=self._drop)
+        self._services.add(service)
+        self._by_key.setdefault(key, service)
+        return service
+
+    def _identity_for(self, key: str) -> str:
+        base = key[:ID_LENGTH]
+        taken = {service.identity for service in self._services}
+        numbered = (base if number == 1 else f"{base}-{number}" for number in range(1, len(taken) + 2))
+        return next(each for each in numbered if each not in taken)
+
+    def _forget(self, service: Service) -> None:
+        for key, each in list(self._by_key.items()):
+            if each is service:
+                del self._by_key[key]
+
+    def _drop(self, service: Service) -> None:
+        self._services.discard(service)
+        self._end_if_unused()
+
+    # Commands
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started": self._started,
+            "memory": resident_bytes(os.getpid()),
+            "servers": [service.describe() for service in self._ordered()],
+        }
+
+    def _logs(self, name: str | None) -> dict[str, Any]:
+        chosen = self._chosen(name)
+        logs = [{"id": each.identity, "command": each.request.argv, "lines": each.log.lines()} for each in chosen]
+        return {"pid": os.getpid(), "servers": logs, "lines": self._log.lines() if name is None else []}
+
+    async def _stop(self, name: str | None) -> dict[str, Any]:
+        chosen = self._chosen(name)
+        if name is None:
+            self._ending.begun.set()
+        for service in chosen:
+            service.end(soon=True)
+        await asyncio.gather(*(service.ended() for service in chosen))
+        return {"pid": os.getpid(), "stopped": [{"id": each.identity, "command": each.request.argv} for each in chosen]}
+
+    def _chosen(self, name: str | None) -> list[Service]:
+        return [service for service in self._ordered() if name is None or service.matches(name)]
+
+    def _ordered(self) -> list[Service]:
+        return sorted(self._services, key=lambda service: service.identity)
+
+
+async def _read_request(channel: Channel) -> Request | None:
+    """Return the first line of a connection, decoded; ``None`` if the peer closed it instead. Raises ``ValueError``."""
+    data = b""
+    async with asyncio.timeout(REQUEST_WITHIN):
+        while b"\n" not in data:
+            chunk = await channel.read()
+            if not chunk:
+                return None
+            data += chunk
+            if len(data) > MAX_LINE:
+                raise ValueError(f"invalid request: it is longer than {MAX_LINE} bytes")
+    line, _, rest = data.partition(b"\n")
+    if rest:
+        raise ValueError("invalid request: more data came before the reply")
+    return decode_request(line)
+
+
+async def _reply(channel: Channel, reply: dict[str, Any]) -> None:
+    with suppress(TimeoutError, ChannelBroken, ChannelClosed):
+        async with asyncio.timeout(REQUEST_WITHIN):
+            channel.write(json.dumps(reply).encode() + b"\n")
+            await channel.flush()
+
+
+def _log_error(error: Exception) -> None:
+    logger.error("Error: %s", error if isinstance(error, TwopipesError | OSError) else repr(error))

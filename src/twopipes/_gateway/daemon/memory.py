@@ -1,0 +1,40 @@
+"""The memory of a server and of the processes that it started, where the system reports it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Return the resident memory of a process and of its session, which are the same for a server; ``None`` if it is unknown.
+
+    A wrapper such as ``npx`` is small, and the server is its child. Pages that they share count more than once.
+    """
+    if sys.platform != "linux":
+        return None
+    members = [each for each in _pids() if each == pid or _session_of(each) == pid]
+    sizes = [size for each in members if (size := _size_of(each)) is not None]
+    return sum(sizes) if sizes else None
+
+
+def _pids() -> list[int]:
+    with suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None  # it has exited
+
+
+def _size_of(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return None
