@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from twopipes._cli.durations import positive_seconds_in
-from twopipes._tools.exit_codes import OK, exit_code_help
-from twopipes._tools.usage import UsageError, read_words
+from twopipes._tools.exit_codes import OK, UNREACHABLE, exit_code_help
+from twopipes._tools.usage import UsageError, read_words, report_error
 
 TYPE_CHECKING = False  # importing typing would slow down the start
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-_USAGE = "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH] [--trace FILE] [--log FILE] -- CMD..."
+_USAGE = (
+    "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH] [--share[=all]] [--trace FILE] [--log FILE] -- CMD..."
+)
 _HELP = f"""\
 usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH ...]
-                     [--trace FILE] [--log FILE] -- CMD...
+                     [--share[=all]] [--trace FILE] [--log FILE] -- CMD...
+       twopipes keep status | logs [NAME] | stop [NAME]
 
 Starts a server and keeps it running for a host. Put it in front of a server's
 command in the configuration of a host. While the server starts, the host gets
@@ -31,11 +35,21 @@ options:
                      it has started
   --watch PATH ...   restart the server when this file, or the code in this
                      folder, changes; needs: pip install "twopipes[watch]"
+  --share            use one process for all hosts with the same command, folder
+                     and environment, if the server speaks the modern era. It
+                     ends --idle (by default 5m) after the last host has left
+  --share=all        the same for a server of the legacy era, which must not
+                     keep anything about a session
   --trace FILE       record the messages between the host and keep in this file,
                      for twopipes view
   --log FILE         append the server's stderr to this file; by default it goes
                      to stderr
   -h, --help         show this help
+
+commands about shared servers:
+  status             show what runs, for whom, and its memory
+  logs [NAME]        show the last lines that the servers wrote to stderr
+  stop [NAME]        end a server, or all of them and the daemon
 
 examples:
   twopipes keep -- npx -y some-server
@@ -44,15 +58,17 @@ examples:
 {exit_code_help("keep")}"""
 
 _WITH_VALUE = ("--idle", "--watch", "--trace", "--log")
-_SWITCHES = ("--lazy", "--no-manifest")
-# The commands about servers that are kept already, by their first word.
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {}
+_SWITCHES = ("--lazy", "--no-manifest", "--share", "--share=all")
+# The commands about servers that are shared, each a function of keep_commands.py.
+_COMMANDS = ("status", "logs", "stop")
 
 
 def keep(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     if arguments and arguments[0] in _COMMANDS:
-        return _COMMANDS[arguments[0]](arguments[1:])
+        from twopipes._cli import keep_commands  # noqa: PLC0415 - a host does not need them
+
+        return int(getattr(keep_commands, arguments[0])(arguments[1:]))
     options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=_WITH_VALUE, switches=_SWITCHES)
     if plain and "--watch" in options:
         options["--watch"] += plain  # --watch src tests
@@ -60,7 +76,8 @@ def keep(arguments: Sequence[str]) -> int:
         raise UsageError(f"unknown argument {plain[0]}; put the command of the server after --. {_USAGE}")
     if not command or not command[0]:
         raise UsageError(f"no server given; put its command after --. {_USAGE}")
-    return _serve(command, KeepOptions(options))
+    checked = KeepOptions(options)
+    return _share(command, checked) if checked.share is not None else _serve(command, checked)
 
 
 class KeepOptions:
@@ -72,6 +89,8 @@ class KeepOptions:
         self.has_manifest = "--no-manifest" not in last
         self.idle = _seconds("--idle", last["--idle"]) if "--idle" in last else None
         self.watch = _paths(given.get("--watch", []))
+        # None, "modern" or "all": the servers that hosts share.
+        self.share = "all" if "--share=all" in last else "modern" if "--share" in last else None
         self.trace = last.get("--trace")
         self.log = _file("--log", last["--log"]) if "--log" in last else None
 
@@ -104,6 +123,28 @@ def _file(option: str, name: str) -> str:
     except OSError as error:
         raise UsageError(f"{option}: {name} cannot be written: {error.strerror or error}") from None
     return os.path.abspath(name)
+
+
+def _share(command: list[str], options: KeepOptions) -> int:
+    """Connect the host to the daemon. This process imports neither asyncio nor msgspec, to be small."""
+    if sys.platform == "win32":
+        raise UsageError("--share needs Unix sockets, which Python does not have on Windows; leave it out")
+    from twopipes._gateway.daemon.messages import DaemonError  # noqa: PLC0415 - does not exist on Windows
+    from twopipes._gateway.daemon.relay import relay  # noqa: PLC0415 - likewise
+
+    request = {
+        "share_all": options.share == "all",
+        "is_lazy": options.is_lazy,
+        "idle": options.idle,
+        "has_manifest": options.has_manifest,
+        "watch": options.watch,
+        "log": options.log,
+        "trace": None if options.trace is None else os.path.abspath(options.trace),
+    }
+    try:
+        return relay(command, request)
+    except (DaemonError, OSError, RuntimeError) as error:
+        return report_error(error, UNREACHABLE)
 
 
 def _serve(command: Sequence[str], options: KeepOptions) -> int:

@@ -44,8 +44,9 @@ Shows the last lines that the shared servers wrote to stderr. {_NAME}
 _STOP_HELP = f"""\
 {_STOP}
 
-Ends shared servers and the sessions that use them, and waits for their end.
-Without NAME it ends all of them and the daemon. {_NAME}
+Ends the process of a shared server, and waits for its end. The sessions of its
+hosts go on, and the next call starts it again. Without NAME it ends all servers,
+all sessions and the daemon. {_NAME}
 
 {_FORMAT}"""
 _COLUMNS = ("ID", "SERVER", "PID", "STARTED", "HOSTS", "CALLS", "RESTARTS", "MEMORY", "COMMAND")

@@ -45,7 +45,9 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
     },
     "keep": {
         OK: "the input ended, or SIGINT or SIGTERM stopped it",
+        FAILED: "with --share: the daemon ended; for a command: there is no such server, or a daemon does not respond",
         USAGE: "usage error, or a file cannot be written",
+        UNREACHABLE: "with --share: the daemon cannot be started, or refused the server",
     },
     "list": _CLIENT,
     "call": _CLIENT,

@@ -181,9 +181,11 @@ class Daemon:
         chosen = self._chosen(name)
         if name is None:
             self._ending.begun.set()
-        for service in chosen:
-            service.end(soon=True)
-        await asyncio.gather(*(service.ended() for service in chosen))
+            for service in chosen:
+                service.end(soon=True)
+            await asyncio.gather(*(service.ended() for service in chosen))
+        else:
+            await asyncio.gather(*(service.stop() for service in chosen))
         return {"pid": os.getpid(), "stopped": [{"id": each.identity, "command": each.request.argv} for each in chosen]}
 
     def _chosen(self, name: str | None) -> list[Service]:

@@ -55,7 +55,7 @@ def exchange(sock: socket.socket, request: Mapping[str, Any], *, timeout: float)
         sock.sendall(json.dumps(request).encode() + b"\n")
         line, rest = _read_line(sock, deadline)
     except TimeoutError:
-        raise DaemonError(f"the daemon did not reply within {timeout:g} s; run: twopipes keep stop") from None
+        raise DaemonError(f"the daemon did not reply within {timeout:g} s; end its process") from None
     except OSError as error:
         raise DaemonGone(f"the connection to the daemon broke: {error.strerror or error}") from error
     sock.settimeout(None)

@@ -24,8 +24,8 @@ def folder_path() -> str:
 def socket_path() -> str:
     """Return the socket of the daemon of this version.
 
-    After an upgrade the relays start a new daemon, and the old one serves its sessions to their end. The name of the machine is part
-    of it, because a home folder may be shared by several machines.
+    After an upgrade the relays start a new daemon, and the old one serves its sessions to their end. The name of the machine is
+    part of it, because several machines may share a home folder.
     """
     return os.path.join(folder_path(), f"{PROTOCOL}-{__version__}{_ending()}")
 

@@ -25,8 +25,8 @@ LINGER = 10.0
 # No parent in this pid namespace (0), or init (1), which does not exit.
 IMMORTAL = 1
 LOST = (
-    "Error: the daemon of twopipes keep --share (process {pid}) ended, so this session is over. Restart the server in the host; that "
-    "starts a new daemon. If it crashed, the reason is in {log}\n"
+    "Error: the daemon of twopipes keep --share (process {pid}) ended, so this session is over. Restart the server in the host, "
+    "which starts a new daemon. If the daemon crashed, the reason is in {log}\n"
 )
 
 

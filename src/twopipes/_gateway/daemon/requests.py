@@ -11,14 +11,13 @@ from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
 # Variables that describe the terminal or the session of a host. They differ between two hosts that are otherwise the same, and no
 # server depends on their values. All others must be equal: a server has the credentials of the environment that it was started in.
-SESSION_VARIABLES: Final = frozenset(
-    ["_", "COLORTERM", "COLUMNS", "GPG_TTY", "LINES", "OLDPWD", "PWD", "SHLVL", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "STY"]
-    + ["TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "WINDOW", "WINDOWID"]
-    + ["ALACRITTY_LOG", "ALACRITTY_SOCKET", "ALACRITTY_WINDOW_ID", "ITERM_SESSION_ID", "KITTY_PID", "KITTY_WINDOW_ID"]
-    + ["VTE_VERSION", "WEZTERM_PANE", "WEZTERM_UNIX_SOCKET", "XDG_SESSION_ID"]
-    + ["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "INVOCATION_ID", "JOURNAL_STREAM", "NODE_CHANNEL_FD"]
-    + ["VSCODE_GIT_IPC_HANDLE", "VSCODE_IPC_HOOK", "VSCODE_IPC_HOOK_CLI", "VSCODE_PID"]
-)
+_SESSION_VARIABLES: Final = """
+_ COLORTERM COLUMNS GPG_TTY LINES OLDPWD PWD SHLVL SSH_CLIENT SSH_CONNECTION SSH_TTY STY TERM TERM_PROGRAM TERM_PROGRAM_VERSION
+TERM_SESSION_ID TMUX TMUX_PANE WINDOW WINDOWID XDG_SESSION_ID ALACRITTY_LOG ALACRITTY_SOCKET ALACRITTY_WINDOW_ID ITERM_SESSION_ID
+KITTY_PID KITTY_WINDOW_ID VTE_VERSION WEZTERM_PANE WEZTERM_UNIX_SOCKET VSCODE_GIT_IPC_HANDLE VSCODE_IPC_HOOK VSCODE_IPC_HOOK_CLI
+VSCODE_PID CLAUDECODE CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SSE_PORT INVOCATION_ID JOURNAL_STREAM NODE_CHANNEL_FD
+"""
+SESSION_VARIABLES: Final = frozenset(_SESSION_VARIABLES.split())
 # Seconds that a server stays without a host.
 DEFAULT_IDLE: Final = 300.0
 
@@ -31,6 +30,7 @@ class ShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         is_lazy: As in ``KeepSettings``.
         idle: Likewise; also the seconds that the server stays after its last host has left.
         has_manifest: Likewise.
+        watch: Likewise.
         log: Likewise.
         trace: The file with the messages between the hosts and the server.
     """
@@ -39,6 +39,7 @@ class ShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     is_lazy: bool = False
     idle: float | None = None
     has_manifest: bool = True
+    watch: tuple[str, ...] = ()
     log: str | None = None
     trace: str | None = None
 
@@ -73,7 +74,7 @@ class LogsRequest(Struct, frozen=True, kw_only=True, tag_field="request", tag="l
 
 
 class StopRequest(Struct, frozen=True, kw_only=True, tag_field="request", tag="stop"):
-    """End the servers that match ``server``; without it, end the daemon."""
+    """End the processes of the servers that match ``server``; without it, end the daemon with all servers and sessions."""
 
     server: str | None = None
 

@@ -39,6 +39,9 @@ class Kept(Protocol):
     def describe(self) -> dict[str, Any]:
         """Return what ``keep status`` shows: name, pid, started, calls, restarts and so on."""
 
+    async def stop(self) -> None:
+        """End the process. The next request starts it again."""
+
 
 class Host(Struct, eq=False):
     """One host that uses a server: the relay, the process that started it, and the time."""
@@ -145,6 +148,16 @@ class Service:
             self._ending.begun.set()
             self._on_end(self)
             asyncio.get_running_loop().call_later(END_WITHIN, self._life.cancel)
+
+    async def stop(self) -> None:
+        """End the process. The sessions of hosts go on, and the next request starts it again; without hosts it ends for good."""
+        if self.hosts:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_WITHIN):
+                    await self._kept.stop()
+        else:
+            self.end(soon=True)
+            await self.ended()
 
     async def ended(self) -> None:
         """Wait until nothing of it is left; see :meth:`end`."""

@@ -81,16 +81,7 @@ def connect(path: str, deadline: float) -> socket.socket | None:
     """Return a connection to the socket at a path, or ``None`` if no daemon listens there."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        while True:
-            try:
-                sock.setblocking(False)
-                sock.connect(path)
-                sock.setblocking(True)
-                return sock
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise DaemonError(f"the daemon at {path} does not accept connections; run: twopipes keep stop") from None
-                time.sleep(PAUSE)
+        _connect_in_time(sock, path, deadline)
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         return None
@@ -101,6 +92,20 @@ def connect(path: str, deadline: float) -> socket.socket | None:
     except BaseException:
         sock.close()
         raise
+    return sock
+
+
+def _connect_in_time(sock: socket.socket, path: str, deadline: float) -> None:
+    sock.setblocking(False)
+    while True:
+        try:
+            sock.connect(path)
+            break
+        except BlockingIOError:  # its queue is full
+            if time.monotonic() > deadline:
+                raise DaemonError(f"the daemon at {path} does not accept connections; end its process") from None
+        time.sleep(PAUSE)
+    sock.setblocking(True)
 
 
 def log_path(path: str) -> str:
@@ -181,6 +186,6 @@ def _become_daemon(report_w: int, path: str) -> None:
         environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
         # -P: a module in the current folder must not take the place of ours.
         argv = [sys.executable, "-P", "-m", "twopipes._gateway.daemon", path, str(report_w)]
-        os.execve(sys.executable, argv, environment)
+        os.execve(sys.executable, argv, environment)  # noqa: S606 - our own interpreter
     except OSError as error:
         os.write(report_w, f"{error.strerror}: {error.filename}".encode())

@@ -30,6 +30,10 @@ class Back:
         self.name = name
         self.decided = []
         self.is_closed = asyncio.Event()
+        self.stops = 0
+
+    async def stop(self):
+        self.stops += 1
 
     def on_decided(self, call):
         self.decided.append(call)
@@ -68,7 +72,15 @@ class Stage:
 
     async def connect(self, *argv, **options):
         channel = await connect_unix(self.path)
-        request = {"request": "serve", "argv": argv or ["a"], "cwd": "/", "environment": {}, "options": options, "pid": 1, "host": 2}
+        request = {
+            "request": "serve",
+            "argv": argv or ["a"],
+            "cwd": "/",
+            "environment": {},
+            "options": options,
+            "pid": 1,
+            "host": 2,
+        }
         peer = Peer(channel)
         peer.reply = await peer.ask(request)
         return peer
@@ -309,14 +321,16 @@ def test_logs_are_those_of_the_chosen_server():
     play(scene, era="modern")
 
 
-def test_stop_ends_the_chosen_server_and_its_sessions():
+def test_stop_ends_the_chosen_process_and_no_session():
     async def scene(stage):
         first, second = await stage.connect("alpha"), await stage.connect("beta")
         stopped = await stage.command(request="stop", server="alpha")
         assert [server["command"] for server in stopped["stopped"]] == [["alpha"]]
-        assert stage.backs[0].is_closed.is_set()
+        assert [back.stops for back in stage.backs] == [1, 0]
+        assert (await first.ask(PING))["result"] == (await second.ask(PING))["result"] == {}
         await first.leave()
-        assert (await second.ask(PING))["result"] == {}
+        await stage.command(request="stop", server="alpha")
+        assert stage.backs[0].is_closed.is_set()  # no host used it any more
         await second.leave()
 
     play(scene, era="modern")

@@ -1,0 +1,71 @@
+"""The servers of the daemon: made for the first host that asks for one, with its environment and in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from twopipes._gateway.back import Back, BackConfig
+from twopipes._gateway.backs import Backs
+from twopipes._gateway.daemon.requests import ServeRequest
+from twopipes._gateway.front import GatewayServer
+from twopipes._process.command import ServerCommand
+from twopipes._process.stderr import StderrLine
+from twopipes._protocol.dialect import dialect
+from twopipes._server.wire_log import Tracing, open_tracing
+
+
+class KeptServer:
+    """The back of one server, as the daemon sees it (:class:`.service.Kept`)."""
+
+    def __init__(self, back: Back) -> None:
+        self._back = back
+
+    @property
+    def era(self) -> Literal["modern", "legacy"] | None:
+        """The era of its last start."""
+        opened = self._back.opened
+        return None if opened is None else "modern" if dialect(opened.revision).modern else "legacy"
+
+    def on_decided(self, call: Callable[[], object]) -> None:
+        """Call a function when the server was opened."""
+        self._back.on_opened.append(lambda _: call())
+
+    async def stop(self) -> None:
+        """End the process. The next request starts it again."""
+        await self._back.stop()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the facts for ``keep status``."""
+        back = self._back
+        info = None if back.opened is None else back.opened.server_info
+        return {
+            "name": None if info is None else info.name,
+            "version": None if info is None else info.version,
+            "pid": back.pid,
+            "started": back.started_at if back.pid is not None else None,
+            "calls": back.calls_total,
+            "open_calls": len(back.calls),
+            "restarts": back.restarts,
+            "last_error": None if back.last_error is None else str(back.last_error),
+        }
+
+
+def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) -> tuple[GatewayServer, KeptServer, Tracing | None]:
+    """Make the front and the back of a server. It is not started yet.
+
+    Raises:
+        LocalProtocolError: The trace cannot be written, or an argument cannot be passed to a process.
+    """
+    options = request.options
+    command = ServerCommand(
+        request.argv,
+        env=request.environment,
+        environment="explicit",
+        cwd=request.cwd,
+        stderr="tail" if options.log is None else Path(options.log),
+    )
+    back = Back(command, config=BackConfig(on_stderr=on_stderr))
+    tracing = None if options.trace is None else open_tracing(options.trace, lambda _: None, target=request.command)
+    return GatewayServer(Backs(lambda: back)), KeptServer(back), tracing
