@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _USAGE = (
-    "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH] [--share[=all]] [--trace FILE] [--log FILE] -- CMD..."
+    "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH] [--share[=all]] [--trace FILE] [--log FILE] "
+    "-- CMD..."
 )
 _HELP = f"""\
 usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH ...]
@@ -127,11 +128,6 @@ def _file(option: str, name: str) -> str:
 
 def _share(command: list[str], options: KeepOptions) -> int:
     """Connect the host to the daemon. This process imports neither asyncio nor msgspec, to be small."""
-    if sys.platform == "win32":
-        raise UsageError("--share needs Unix sockets, which Python does not have on Windows; leave it out")
-    from twopipes._gateway.daemon.messages import DaemonError  # noqa: PLC0415 - does not exist on Windows
-    from twopipes._gateway.daemon.relay import relay  # noqa: PLC0415 - likewise
-
     request = {
         "share_all": options.share == "all",
         "is_lazy": options.is_lazy,
@@ -141,10 +137,15 @@ def _share(command: list[str], options: KeepOptions) -> int:
         "log": options.log,
         "trace": None if options.trace is None else os.path.abspath(options.trace),
     }
-    try:
-        return relay(command, request)
-    except (DaemonError, OSError, RuntimeError) as error:
-        return report_error(error, UNREACHABLE)
+    if sys.platform != "win32":
+        from twopipes._gateway.daemon.messages import DaemonError  # noqa: PLC0415 - only for --share
+        from twopipes._gateway.daemon.relay import relay  # noqa: PLC0415 - likewise
+
+        try:
+            return relay(command, request)
+        except (DaemonError, OSError, RuntimeError) as error:
+            return report_error(error, UNREACHABLE)
+    raise UsageError("--share needs Unix sockets, which Python does not have on Windows; leave it out")
 
 
 def _serve(command: Sequence[str], options: KeepOptions) -> int:

@@ -122,15 +122,15 @@ def _read(arguments: Sequence[str], usage: str, help_text: str, *, takes_name: b
 
 def _ask(request: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
     """Return the replies of the daemons, and the exit code."""
-    if sys.platform == "win32":
-        raise UsageError("twopipes keep --share needs Unix sockets, which Python does not have on Windows")
-    try:
-        found = ask_daemons(request)
-    except (OSError, RuntimeError) as error:
-        raise UsageError(f"the folder of the daemon cannot be used: {error}") from error
-    for error in found.errors:
-        sys.stderr.write(f"Error: {visible(error)}\n")
-    return found.replies, FAILED if found.errors else OK
+    if sys.platform != "win32":
+        try:
+            found = ask_daemons(request)
+        except (OSError, RuntimeError) as error:
+            raise UsageError(f"the folder of the daemon cannot be used: {error}") from error
+        for reason in found.errors:
+            sys.stderr.write(f"Error: {visible(reason)}\n")
+        return found.replies, FAILED if found.errors else OK
+    raise UsageError("twopipes keep --share needs Unix sockets, which Python does not have on Windows")
 
 
 def _row(server: dict[str, Any]) -> list[str]:

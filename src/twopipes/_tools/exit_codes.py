@@ -45,9 +45,9 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
     },
     "keep": {
         OK: "the input ended, or SIGINT or SIGTERM stopped it",
-        FAILED: "with --share: the daemon ended; for a command: there is no such server, or a daemon does not respond",
+        FAILED: "--share: the daemon ended; logs, stop: there is no such server",
         USAGE: "usage error, or a file cannot be written",
-        UNREACHABLE: "with --share: the daemon cannot be started, or refused the server",
+        UNREACHABLE: "--share: the daemon cannot be started, or refused the server",
     },
     "list": _CLIENT,
     "call": _CLIENT,

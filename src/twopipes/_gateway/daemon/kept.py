@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from twopipes._gateway.back import Back, BackConfig
+from twopipes._gateway.back import Back, BackConfig, Opened
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.daemon.requests import ServeRequest
 from twopipes._gateway.front import GatewayServer
@@ -30,7 +30,11 @@ class KeptServer:
 
     def on_decided(self, call: Callable[[], object]) -> None:
         """Call a function when the server was opened."""
-        self._back.on_opened.append(lambda _: call())
+
+        def decided(_: Opened) -> None:
+            call()
+
+        self._back.on_opened.append(decided)
 
     async def stop(self) -> None:
         """End the process. The next request starts it again."""

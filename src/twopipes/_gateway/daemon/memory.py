@@ -6,21 +6,21 @@ import os
 import sys
 from contextlib import suppress
 
+assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
+
 
 def resident_bytes(pid: int) -> int | None:
     """Return the resident memory of a process and of its session, which are the same for a server; ``None`` if it is unknown.
 
     A wrapper such as ``npx`` is small, and the server is its child. Pages that they share count more than once.
     """
-    if sys.platform != "linux":
-        return None
     members = [each for each in _pids() if each == pid or _session_of(each) == pid]
     sizes = [size for each in members if (size := _size_of(each)) is not None]
     return sum(sizes) if sizes else None
 
 
 def _pids() -> list[int]:
-    with suppress(OSError):
+    with suppress(OSError):  # only Linux has these files
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return []
 

@@ -9,7 +9,10 @@ import json
 import os
 import select
 import socket
+import sys
 import time
+
+assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 TYPE_CHECKING = False  # importing typing would slow down the start of the relay
 if TYPE_CHECKING:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+
+assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._process.user_files import state_path
 from twopipes._version import __version__

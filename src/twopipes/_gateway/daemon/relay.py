@@ -6,9 +6,12 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from contextlib import suppress
+
+assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._gateway.daemon.messages import READ_SIZE, serve_request
 from twopipes._gateway.daemon.place import socket_path

@@ -11,6 +11,8 @@ import sys
 import time
 from contextlib import contextmanager
 
+assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
+
 from twopipes._gateway.daemon.messages import READ_SIZE, DaemonError, DaemonGone, exchange
 from twopipes._gateway.daemon.place import make_folder, socket_path
 from twopipes._process.group_watchdog import inheritable_descriptors
