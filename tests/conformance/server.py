@@ -1,6 +1,6 @@
-"""The server that the official conformance suite judges: ``server.py [PORT]``.
+"""The server that the official conformance suite judges: over HTTP with ``server.py PORT``, over stdio with ``server.py``.
 
-The names, texts and schemas are those that the scenarios of the suite expect. The first line on stdout is the URL.
+The names, texts and schemas are those that the scenarios of the suite expect.
 """
 
 import asyncio
@@ -401,4 +401,7 @@ async def test_input_required_result_prompt(ctx: Context) -> str:
 
 
 if __name__ == "__main__":
-    server.run(http=f"127.0.0.1:{sys.argv[1] if len(sys.argv) > 1 else 8000}")
+    if len(sys.argv) > 1:
+        server.run(http=f"127.0.0.1:{sys.argv[1]}")
+    else:
+        server.run()

@@ -1,4 +1,4 @@
-"""The official conformance suite judges our server and our client over HTTP: `make conformance`."""
+"""The official conformance suite judges our server, alone and behind a bridge, and our client over HTTP: `make conformance`."""
 
 import os
 import re
@@ -38,18 +38,26 @@ UNEXPECTED = re.compile(r"^  \u2717 (\S+)$", re.MULTILINE)
 CLIENT = f"{sys.executable} {HERE / 'client.py'}"
 
 
-@pytest.fixture(scope="module")
-def url():
-    with serving() as address:
+SERVER = [sys.executable, str(HERE / "server.py")]
+# The server over HTTP, and the same server over stdio behind a bridge. {port} stands for the port.
+COMMANDS = {
+    "alone": [*SERVER, "{port}"],
+    "behind a bridge": [sys.executable, "-m", "twopipes", "bridge", "--http", "{port}", "--", *SERVER],
+}
+
+
+@pytest.fixture(scope="module", params=COMMANDS)
+def url(request):
+    with serving(COMMANDS[request.param]) as address:
         yield address
 
 
 @contextmanager
-def serving():
+def serving(command):
     """Run the server on a free port, in its own process."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
-    command = [sys.executable, str(HERE / "server.py"), str(port)]
+    command = [word.format(port=port) for word in command]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_until_it_serves(process, port)

@@ -23,6 +23,7 @@ serve:
   mock FILE               serve the responses of a recorded trace
   keep -- CMD...          keep a server running for a host: quick answers,
                           restarts, no orphans
+  bridge -- CMD... | URL  serve a server over HTTP, stdio or a socket, in each era
 
 use a server (a URL instead of -- CMD... names one over HTTP):
   list -- CMD...          list its tools, resources and prompts
@@ -48,6 +49,7 @@ COMMANDS = {
     "run": ("run", "run"),
     "mock": ("mock", "mock"),
     "keep": ("keep", "keep"),
+    "bridge": ("bridge", "bridge"),
     "list": ("client_commands", "list_everything"),
     "call": ("client_commands", "call"),
     "read": ("client_commands", "read"),

@@ -49,6 +49,13 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
         USAGE: "usage error, or a file cannot be written",
         UNREACHABLE: "--share: the daemon cannot be started, or refused the server",
     },
+    "bridge": {
+        OK: "the input ended, or SIGINT or SIGTERM stopped it",
+        FAILED: "the bridge failed",
+        USAGE: "usage error, or it cannot listen on the address",
+        CANNOT_EXECUTE: "the server's command cannot be executed",
+        NOT_FOUND: "the server's command was not found",
+    },
     "list": _CLIENT,
     "call": _CLIENT,
     "read": _CLIENT,
