@@ -102,7 +102,8 @@ def bridge(arguments: Sequence[str]) -> int:
         wanted = read_bridge(arguments)
         with nullcontext(wanted.target) if wanted.trace is None else _recorded(wanted.target, wanted.trace) as target:
             backs = Backs(lambda: Back(target, config=BackConfig()), isolated=wanted.isolated)
-            GatewayServer(backs, eras=wanted.eras, name="twopipes bridge").run(**wanted.where)
+            server = GatewayServer(backs, eras=wanted.eras, name="twopipes bridge", option_names=_OPTIONS)
+            server.run(**wanted.where)
     except StartFailed as error:
         return report_error(error.describe(_OPTIONS), NOT_FOUND if error.reason == "not found" else CANNOT_EXECUTE)
     except TwopipesError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Literal
@@ -50,6 +50,8 @@ class GatewayServer(Server[None]):
         limits: Likewise.
         questions: Likewise.
         name: The name for messages. Hosts see the name of the server behind.
+        option_names: How the user writes the options that errors point to, by their keys in ``twopipes._error_text``. Others are
+            not mentioned.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class GatewayServer(Server[None]):
         limits: Limits | None = None,
         questions: InputPolicy | None = None,
         name: str = "twopipes",
+        option_names: Mapping[str, str] | None = None,
     ) -> None:
         limits = limits or Limits()
         # The server behind decides how many calls it runs at once.
         settings = structs.replace(settings or ServerSettings(), max_running=limits.max_in_flight or 1 << 16)
         super().__init__(name, version=__version__, eras=eras, settings=settings, limits=limits, questions=questions)
+        self._option_names = option_names or {}
         self.backs = backs
         backs.on_made = self._observe
         self._served: dict[CallRunner, Opened] = {}  # what each connection was told about its server
@@ -94,6 +98,10 @@ class GatewayServer(Server[None]):
         session.log_level = "debug"  # what a server sends to a host that chose no level is its own decision
         return session
 
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        # All backs are the same server, so any of them knows its tools.
+        return next((schema for back in self.backs if (schema := back.tools.header_schema_of(name)) is not None), None)
+
     def _session_options(self) -> dict[str, Any]:
         return {"delegates": True, "transparent": True}
 
@@ -114,7 +122,7 @@ class GatewayServer(Server[None]):
         try:
             return await self._forward(context)
         except TwopipesError as error:
-            raise translate.failure(error, context.call) from error
+            raise translate.failure(error, context.call, self._option_names) from error
 
     async def _forward(self, context: Context) -> Result:
         call = context.call
@@ -169,7 +177,7 @@ class GatewayServer(Server[None]):
                     return await self._listen(back, opened, context, call_next)
             return await call_next(context)
         except TwopipesError as error:
-            raise translate.failure(error, context.call) from error
+            raise translate.failure(error, context.call, self._option_names) from error
 
     async def _set_level(self, back: Back, context: Context) -> None:
         self._levels[context._connection] = context.call.params.level

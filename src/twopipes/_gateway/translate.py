@@ -7,6 +7,7 @@ express it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Final, NamedTuple
 
@@ -128,7 +129,7 @@ def progress(raw: Raw, token: RequestId, target: Dialect) -> dict[str, Any]:
     return params
 
 
-def failure(error: TwopipesError, call: Call) -> McpError:
+def failure(error: TwopipesError, call: Call, option_names: Mapping[str, str]) -> McpError:
     """Return the error for a host whose call failed without a response of the server: it exited, for example."""
     if isinstance(error, McpError):
         return error
@@ -137,7 +138,7 @@ def failure(error: TwopipesError, call: Call) -> McpError:
     error = copy(error)
     if getattr(error, "request_id", None) is not None:
         setattr(error, "request_id", call.id)  # noqa: B010 - several classes have it; the host knows only its own id
-    return InternalError(str(error))
+    return InternalError(error.describe(option_names))
 
 
 def _object(raw: Raw | None) -> dict[str, Any]:

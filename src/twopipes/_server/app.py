@@ -194,6 +194,11 @@ class Server(Offer, Generic[LifespanT]):
             cache_scope=self._cache_scope,
         )
 
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the input schema of a tool, for the headers that it may ask for."""
+        entry = self.tools.entries.get(name)
+        return None if entry is None else entry.tool.input_schema
+
     # Handling of requests. These objects are made when the first connection is served: until then the settings may change.
 
     @functools.cached_property
