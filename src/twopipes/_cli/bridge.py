@@ -177,8 +177,7 @@ def _at_address(options: Options, words: list[str]) -> Target:
     address = words[0]
     if not is_address(address) and not address.startswith(("ws://", "wss://")):  # of which connect() knows what is wrong
         raise UsageError(
-            f"{address!r} is not the address of a server, such as https://example.com/mcp; "
-            f"put a command after --, as in: -- {address}"
+            f"{address!r} is not the address of a server: a URL begins with https:// or http://, and a command comes after --"
         )
     if not is_url(address):
         _refuse_url_options(options)

@@ -84,7 +84,10 @@ def test_the_other_options():
         ([], "no server given"),
         (["--http", "8000"], "no server given"),
         (["--"], "no command after --"),
-        (["server.py"], "'server.py' is not the address of a server, such as https://example.com/mcp; put a command after --"),
+        (
+            ["server.py"],
+            "'server.py' is not the address of a server: a URL begins with https:// or http://, and a command comes after --",
+        ),
         (["ftp://h"], "'ftp://h' is not the address of a server"),
         (["ws://h/mcp"], "MCP does not use WebSockets"),
         (["https://a/mcp", "https://b/mcp"], "https://a/mcp and https://b/mcp each name a server"),
