@@ -2,16 +2,35 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
+
+import pytest
 
 import sessions
 from fake_server import FakeServer
-from inmemory import LATEST_MODERN, Client, connected
+from inmemory import LATEST_LEGACY, LATEST_MODERN, Client, connected
 from twopipes._gateway.back import Back, BackConfig
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.front import GatewayServer
 
 REVISIONS = ("2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28")
+ERA_OF = {LATEST_LEGACY: "legacy", LATEST_MODERN: "modern"}
+COMBINATIONS = [(front, back) for front in ERA_OF for back in ERA_OF]
+combinations = pytest.mark.parametrize(
+    ("front", "back"), COMBINATIONS, ids=[f"{ERA_OF[front]}-host-{ERA_OF[back]}-server" for front, back in COMBINATIONS]
+)
+fronts = pytest.mark.parametrize("front", list(ERA_OF), ids=[f"{era}-host" for era in ERA_OF.values()])
+
+
+class Person(TypedDict):
+    """A form."""
+
+    name: str
+
+
+def accept(**content: Any) -> dict[str, Any]:
+    """Return the answer to a form."""
+    return {"action": "accept", "content": content}
 
 
 class Through(NamedTuple):
@@ -41,3 +60,11 @@ async def through(
     gateway = gateway_to(fake, **config)
     async with gateway._running(), connected(gateway, front, can=can) as host:
         yield Through(host, gateway, fake)
+
+
+@asynccontextmanager
+async def alone(target: Any, front: str, *, can: Mapping[str, Any] = sessions.ABLE, **config: Any) -> AsyncIterator[Client]:
+    """Connect a host that speaks ``front`` to a target, which it has for itself."""
+    gateway = gateway_to(target, isolated=True, **config)
+    async with gateway._running(), connected(gateway, front, can=can) as host:
+        yield host

@@ -142,6 +142,8 @@ class Caller:
                 call.has_new_tools = True
                 await self._refresh_tools()  # the schema of the tool says which headers it wants
                 continue
+            if type(result) is Raw and call.options.answer_all is not None:
+                result = connection.session.dialect.read_questions(call.method, result) or result
             if type(result) is not InputRequiredResult:
                 return result
             if call.options.on_questions is not None:

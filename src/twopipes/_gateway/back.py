@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, Struct
@@ -102,7 +103,7 @@ class Back:
         self.on_opened: list[Callable[[Opened], None]] = []
         self.on_restart: list[Callable[[TwopipesError], None]] = []
         self.on_exit: list[Callable[[], None]] = []
-        self.questions = Questions(self)
+        self.questions = Questions()
         self.tools = ToolPages()
         self._client: BackClient | None = None
         self._opening: asyncio.Task[BackClient] | None = None
@@ -170,12 +171,14 @@ class Back:
             on_progress=None if call.call.progress_token is None else call.report_progress,
             log_level=call.log_level,
             client_meta=call.client_meta,
+            answer_all=None if call.call.dialect.modern else partial(self.questions.answer_in, call),
             origin=call,
         )
         self.calls[call] = None
         self.calls_total += 1
         try:
-            result: Raw = await client.request_raw(method, params, options)
+            async with self.questions.during(call):
+                result: Raw = await client.request_raw(method, params, options)
         finally:
             del self.calls[call]
         if method == "tools/list":

@@ -139,8 +139,6 @@ class GatewayServer(Server[None]):
             legacy_level = self._levels.get(front_call.runner, _DEFAULT_LEVEL)
             front_call.log_level = call.log_level if call.dialect.modern else legacy_level
         raw = await back.request(method, params, front_call)
-        if source.modern and not call.dialect.modern and translate.is_input_required(raw):
-            raw = await back.questions.resolve(raw, params, front_call)
         return translate.result(method, raw, source, call.dialect, server=opened.server_info)
 
     async def _ready(self, context: Context) -> tuple[Back, Opened]:
@@ -236,6 +234,8 @@ class GatewayServer(Server[None]):
     # Notifications of the server behind
 
     def _observe(self, back: Back) -> None:
+        back.questions.is_shared = not self.backs.isolated
+        back.questions.hosts = partial(self._hosts_of, back)
         back.on_changed.append(partial(self._changed_behind, back))
         back.on_log.append(partial(self._log_behind, back))
         back.on_notification.append(partial(self._notified_behind, back))
@@ -274,7 +274,10 @@ class GatewayServer(Server[None]):
                 done.add(call.runner)
 
     def _notified_behind(self, back: Back, method: str, raw: Any) -> None:
-        for runner in self._hosts_of(back):
+        hosts = self._hosts_of(back)
+        if method == "notifications/elicitation/complete":
+            hosts = back.questions.visitors(raw, hosts)
+        for runner in hosts:
             spoken = runner.session.session_dialect
             is_known = method in _KNOWN_NOTIFICATIONS
             if not is_known or (spoken is not None and spoken.knows_notification(method, sender="server")):

@@ -1,53 +1,341 @@
-"""Questions of the server behind the gateway: carried to the host whose call caused them."""
+"""Questions of the server behind the gateway: carried to the host whose call caused them.
+
+A legacy server asks with a request, which does not say what it belongs to. Over HTTP the stream shows it. On a byte stream it can
+be any open call, so it is passed on only if all of them have the same caller: a question never reaches a host by a guess. A modern
+host gets it as an ``input_required`` result, and its call is parked until the retry; a legacy host gets a request.
+
+A modern server asks with a result. A modern host gets that result as it is; a legacy host is asked with requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
-from msgspec import Raw
+from msgspec import DecodeError
+from msgspec.json import Decoder
 
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
-from twopipes._protocol.types import ClientCapabilities, Implementation, InputRequiredResult, Result
+from twopipes._protocol.revisions import MAY_ASK_BACK
+from twopipes._protocol.types import (
+    ClientCapabilities,
+    CreateMessageRequest,
+    ElicitationCompleteParams,
+    ElicitRequest,
+    Implementation,
+    InputRequest,
+    InputRequiredResult,
+    ListRootsRequest,
+    Result,
+)
+from twopipes._server.call_runner import CallRunner
+from twopipes._session.input_rounds import method_of
 from twopipes._session.ledger import Call, SentRequest
-from twopipes.errors import CapabilityMissing, InvalidParams, MethodNotFound
+from twopipes.errors import (
+    CapabilityMissing,
+    InternalError,
+    InvalidParams,
+    McpError,
+    MethodNotFound,
+    RemoteProtocolError,
+    TwopipesError,
+)
 
-if TYPE_CHECKING:
-    from twopipes._gateway.back import Back
+_decode_visit = Decoder(ElicitationCompleteParams).decode
+_log = logging.getLogger("twopipes.gateway")
+
+# Everything that can be carried, for a server that several hosts share.
+_EVERYTHING: Final = ClientCapabilities(
+    elicitation={"form": {}, "url": {}}, sampling={"tools": {}, "context": {}}, roots={"listChanged": True}
+)
+_KINDS: Final[Mapping[str, type[Any]]] = {
+    "elicitation/create": ElicitRequest,
+    "sampling/createMessage": CreateMessageRequest,
+    "roots/list": ListRootsRequest,
+}
+# Seconds for which a question that belongs to no call waits for a call of a modern host, which can carry it.
+_LONGEST_HOLD: Final = 600.0
+# Pages that users were asked to visit and whose completion can still be reported.
+_MAX_VISITS: Final = 1000
+# Questions in one result of a modern server.
+_MAX_QUESTIONS: Final = 64
+_WITHDRAWN: Final = "the server does not need the answer any more"
+
+
+class _CallEnded(Exception):
+    """The call that carried a question has ended before the answer."""
+
+
+class _Held:
+    """A question that waits for a call of a modern host.
+
+    Attributes:
+        call: The call that carries it, once there is one.
+        is_over: Set when it was answered, refused or withdrawn.
+    """
+
+    def __init__(self) -> None:
+        self.call: asyncio.Future[FrontCall] = asyncio.get_running_loop().create_future()
+        self.is_over = asyncio.Event()
 
 
 class Questions:
-    """Answers the questions of one server. It replaces the callbacks of a client.
+    """Carries the questions of one server; a client uses it instead of callbacks.
 
     Attributes:
         server: The server that asks, as it reports itself.
+        is_shared: Whether several hosts use the server.
+        hosts: Returns the connections of the hosts that use the server.
     """
 
-    def __init__(self, back: Back) -> None:
-        self._back = back
+    def __init__(self) -> None:
         self.server: Implementation | None = None
+        self.is_shared = False
+        self.hosts: Callable[[], Iterable[CallRunner]] = tuple
+        self._carried: dict[FrontCall, int] = {}  # the open calls, and how many questions each of them carries
+        self._held: dict[CallRunner, list[_Held]] = {}
+        self._visits: OrderedDict[str, CallRunner] = OrderedDict()  # by the id of the question
+
+    # For the engine
 
     def declared(self, client: ClientIdentity) -> ClientCapabilities:
-        """Return the capabilities to open the server with, for a first host with this client."""
-        return ClientCapabilities()
+        """Return the capabilities to open the server with, if this client is the first to use it.
 
-    async def answer_call(self, call: Call, causes: Sequence[SentRequest]) -> Result:
-        """Answer a request of a legacy server, to which one of these requests of ours may have led."""
-        raise MethodNotFound(f"{call.method} cannot be passed to the host")
+        A shared server gets everything that can be carried; a question for a client that did not declare it is refused.
+        """
+        own = client.capabilities
+        if self.is_shared:
+            return ClientCapabilities(
+                elicitation=_EVERYTHING.elicitation,
+                sampling=_EVERYTHING.sampling,
+                roots=_EVERYTHING.roots,
+                extensions=own.extensions,
+            )
+        return ClientCapabilities(
+            elicitation=own.elicitation,
+            sampling=own.sampling,
+            roots=own.roots,
+            experimental=own.experimental,
+            extensions=own.extensions,
+        )
 
-    async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
-        """Not used: questions of a modern server are in raw results."""
-        raise NotImplementedError
+    @asynccontextmanager
+    async def during(self, call: FrontCall) -> AsyncIterator[None]:
+        """Carry questions in a call of a host while the server works on it.
 
-    async def resolve(self, raw: Raw, params: Mapping[str, Any], call: FrontCall) -> Raw:
-        """Ask a legacy host what a modern server asks in the result ``raw``; return the final result."""
-        raise CapabilityMissing({}, message=f"the server asks for input during {call.call.method}, which cannot be passed on")
+        If the server is done while the host still answers a question, this waits for the retry: only that can be answered.
+        """
+        self._carried[call] = 0
+        is_cancelled = False
+        try:
+            if self._held and _can_ask(call):
+                await self._ask_held(call)
+            yield
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
+        finally:
+            del self._carried[call]
+            call.context._end_questions()
+            if not is_cancelled:
+                await call.context._wait_for_retry()
 
     def check_resumed(self, call: FrontCall) -> None:
-        """Refuse a retry of a modern host whose parked call is gone, or whose state a legacy server cannot know.
+        """Refuse a retry that finds no parked call, because a legacy server cannot continue one.
 
         Raises:
-            InvalidParams: The state cannot be used.
+            InvalidParams: The call would run a second time.
         """
         if getattr(call.call.params, "request_state", None) is not None:
-            raise InvalidParams("the call that asked for this input is gone; start the call again without requestState")
+            raise InvalidParams(
+                f"the {call.call.method} that asked for this input cannot continue: the process that ran it is gone, or it was "
+                "answered already; it was not run again. Start the call again without requestState"
+            )
+
+    def visitors(self, raw: Any, hosts: list[CallRunner]) -> list[CallRunner]:
+        """Return who is to be notified that a visit is complete: the host that was asked for it, or the only one (EL-12)."""
+        try:
+            asked = self._visits.pop(_decode_visit(raw).elicitation_id, None)
+        except (DecodeError, TypeError):
+            return []
+        if asked is None:  # the server named the page in an error, for example
+            return hosts if len(hosts) == 1 else []
+        return [asked] if asked in hosts else []
+
+    # Questions of a legacy server
+
+    async def answer_call(self, call: Call, causes: Sequence[SentRequest]) -> Result:
+        """Answer a request of a legacy server."""
+        question = _question_of(call)
+        calls = [asked.context.origin for asked in causes if isinstance(getattr(asked.context, "origin", None), FrontCall)]
+        try:
+            answer: Result = await self._ask(question, calls)
+        except McpError as error:
+            _log.info("%s of the server behind the gateway got an error: %s", call.method, error.message)
+            raise
+        except TwopipesError as error:
+            raise InternalError(f"{call.method} could not be passed to the host: {error}") from None
+        return answer
+
+    async def _ask(self, question: InputRequest, calls: Collection[FrontCall]) -> Any:
+        callers = {_caller_of(call) for call in calls}
+        if len(callers) > 1:
+            raise _refusal(
+                question,
+                f"{len(callers)} hosts have calls open, and nothing shows which of them it belongs to; start the gateway with "
+                "--isolate, so that each host has its own server",
+            )
+        # A call that ends may leave another one of the same host, which can carry the question then.
+        while open_calls := [call for call in calls if call in self._carried and _can_ask(call)]:
+            try:
+                return await self._ask_in(min(open_calls, key=lambda call: self._carried.get(call, 0)), question)
+            except _CallEnded:
+                continue
+        if calls and all(call not in self._carried for call in calls):
+            raise InternalError(f"the call that {method_of(question)} belongs to has ended")
+        runners = {call.runner for call in calls} or set(self.hosts())
+        return await self._ask_outside(question, [runner for runner in runners if not runner.session.is_shared])
+
+    async def _ask_in(self, call: FrontCall, question: InputRequest) -> Any:
+        """Ask the host during one of its calls."""
+        self._carried[call] += 1
+        self._note_visit(question, call.runner)
+        try:
+            return await ask(call, question)
+        except CapabilityMissing as error:
+            raise _not_declared(error, question, call.call.capabilities) from None
+        finally:
+            if call in self._carried:
+                self._carried[call] -= 1
+
+    async def _ask_outside(self, question: InputRequest, runners: Sequence[CallRunner]) -> Any:
+        """Ask a question that belongs to no call, such as that for the roots after the handshake, if there is only one host."""
+        if len(runners) != 1:
+            why = "no host is connected that can answer" if not runners else f"{len(runners)} hosts use the server"
+            raise _refusal(question, f"it belongs to no call, and {why}; ask during a call")
+        (runner,) = runners
+        if runner.session.session_dialect is not None:
+            self._note_visit(question, runner)
+            try:
+                return await runner.ask_session(question)
+            except CapabilityMissing as error:
+                raise _not_declared(error, question, runner.session.client_capabilities) from None
+        while True:
+            held = _Held()
+            self._held.setdefault(runner, []).append(held)
+            try:
+                return await self._ask_in(await self._next_call(held, question), question)
+            except _CallEnded:
+                continue
+            finally:
+                held.is_over.set()
+                self._release(runner, held)
+
+    async def _next_call(self, held: _Held, question: InputRequest) -> FrontCall:
+        """Wait for a call of a modern host, which can be asked only in the response to one."""
+        try:
+            async with asyncio.timeout(_LONGEST_HOLD):
+                return await held.call
+        except TimeoutError:
+            raise _refusal(question, "it belongs to no call, and the host has made none that could carry it") from None
+
+    def _release(self, runner: CallRunner, held: _Held) -> None:
+        waiting = self._held.get(runner, [])
+        if held in waiting:
+            waiting.remove(held)
+        if not waiting:
+            self._held.pop(runner, None)
+
+    async def _ask_held(self, call: FrontCall) -> None:
+        """Ask what waits for this call, before the server gets it: it may need the answers, as it does with the roots."""
+        waiting = self._held.pop(call.runner, [])
+        for held in waiting:
+            if not held.call.done():
+                held.call.set_result(call)
+        for held in waiting:
+            await held.is_over.wait()
+
+    def _note_visit(self, question: InputRequest, runner: CallRunner) -> None:
+        elicitation_id = question.params.elicitation_id if isinstance(question, ElicitRequest) else None
+        if elicitation_id is not None:
+            self._visits[elicitation_id] = runner
+            if len(self._visits) > _MAX_VISITS:
+                self._visits.popitem(last=False)
+
+    # Questions of a modern server
+
+    async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
+        """Refuse questions about a request that the gateway makes for itself."""
+        raise RemoteProtocolError(f"the server asked for input during {method}, which no host has sent")
+
+    async def answer_in(self, call: FrontCall, asking: InputRequiredResult, method: str) -> dict[str, Result]:
+        """Ask a legacy host what a modern server asks with a result; return the answers by key (MR-05)."""
+        asked = asking.input_requests or {}
+        if len(asked) > _MAX_QUESTIONS:
+            raise InternalError(f"the server answered {method} with {len(asked):,} questions; the limit is {_MAX_QUESTIONS}")
+        tasks = {key: asyncio.ensure_future(ask(call, question)) for key, question in asked.items()}
+        try:
+            return {key: await task for key, task in tasks.items()}
+        except _CallEnded:
+            raise InternalError(f"the client was asked for input, but its {method} has ended") from None
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+async def ask(call: FrontCall, question: InputRequest) -> Any:
+    """Ask the host of a call one question, and return the answer. Cancel this to withdraw it.
+
+    Raises:
+        McpError: The host could not answer, or did not declare that it can.
+        _CallEnded: The call has ended.
+    """
+    context = call.context
+    key = context._next_key(method_of(question).partition("/")[0])
+    try:
+        if context.call.dialect.modern:
+            return await context._ask(question, key)
+        return await context._ask_alone(question, key)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            call.runner.withdraw(context.call, key, _WITHDRAWN)
+            raise
+        raise _CallEnded from None  # the context has ended the wait
+
+
+def _caller_of(call: FrontCall) -> object:
+    """Return what tells callers apart: a connection, or one request where each may come from another client."""
+    return call.call if call.runner.session.is_shared else call.runner
+
+
+def _can_ask(call: FrontCall) -> bool:
+    """Whether the client can be asked in this call: it is open and, in the modern era, its method allows questions (MR-01)."""
+    return not call.context._is_closed and (not call.call.dialect.modern or call.call.method in MAY_ASK_BACK)
+
+
+def _question_of(call: Call) -> InputRequest:
+    kind = _KINDS.get(call.method)
+    if kind is None:
+        raise MethodNotFound(f"{call.method} cannot be passed to a host")
+    question: InputRequest = kind(call.params)
+    return question
+
+
+def _refusal(question: InputRequest, why: str) -> McpError:
+    text = f"{method_of(question)} was not passed to a host: {why}"
+    _log.warning("%s", text)
+    return InternalError(text)
+
+
+def _not_declared(error: CapabilityMissing, question: InputRequest, declared: ClientCapabilities) -> McpError:
+    """Return the error that a legacy client would send (ER-15)."""
+    ((name, details),) = error.required.items()
+    if declared.allows(name):
+        return InvalidParams(f"this client does not support {name} with {', '.join(details) or 'form'}")
+    return MethodNotFound(f"this client does not support {method_of(question)}")

@@ -15,7 +15,7 @@ from msgspec import DecodeError, Raw, structs
 from msgspec import json as msgspec_json
 from msgspec.json import Decoder
 
-from twopipes._gateway.envelope import META, RESULT_TYPE, to_legacy, to_modern
+from twopipes._gateway.envelope import META, to_legacy, to_modern
 from twopipes._http.headers import NAME_MEMBERS
 from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import Dialect, dialect
@@ -113,11 +113,6 @@ def introduction(typed: Result, call: Call, opened: ClientOpened) -> Result:
 def target_result(method: str, fitted: Result, target: Dialect, *, server: Implementation | None) -> Result:
     """Return a typed result with the envelope of the host's revision; the session does not change it any more."""
     return RawResult(Raw(msgspec_json.encode(target.finish(method, fitted, server_info=server))))
-
-
-def is_input_required(raw: Raw) -> bool:
-    """Whether a result of a modern server asks for input."""
-    return bytes(decode_members(raw).get(RESULT_TYPE, b"")) == b'"input_required"'
 
 
 def progress(raw: Raw, token: RequestId, target: Dialect) -> dict[str, Any]:

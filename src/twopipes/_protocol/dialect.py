@@ -149,6 +149,18 @@ class Dialect(Adapter):
             )
         return questions
 
+    def read_questions(self, method: str, raw: Raw) -> t.InputRequiredResult | None:
+        """Decode a result that asks for input; return ``None`` for any other result.
+
+        Raises:
+            RemoteProtocolError: The questions are invalid.
+        """
+        if not self.modern or method not in revisions.MAY_ASK_BACK or _result_type(raw) != "input_required":
+            return None
+        questions = self.read_result(method, raw)
+        assert isinstance(questions, t.InputRequiredResult)
+        return questions
+
     def _read_result(self, kind: type[M], method: str, raw: Raw | bytes) -> M:
         try:
             return read(kind, raw)

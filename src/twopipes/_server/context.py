@@ -254,8 +254,7 @@ class Context(Generic[LifespanT]):
     def _close(self) -> None:
         """End every wait for an answer of the client, also in threads: the call is over."""
         self._is_closed = True
-        for future in list(self._futures.values()):
-            future.cancel()
+        self._end_questions()
         if self._retried is not None:
             self._retried.cancel()
 
@@ -399,6 +398,24 @@ class Context(Generic[LifespanT]):
         if isinstance(answer, TwopipesError):
             raise answer
         return answer
+
+    async def _ask_alone(self, question: InputRequest, key: str) -> Any:
+        """Ask a legacy client at once, so that the answer does not wait for those to other questions."""
+        future = self._futures[key] = self._loop.create_future()
+        try:
+            with self._connection.waiting_for_client(self):
+                answers = self._connection.ask(self.call, {key: question})
+                answer = await future if answers is None else answers[key]
+        finally:
+            self._futures.pop(key, None)
+        if isinstance(answer, TwopipesError):
+            raise answer
+        return answer
+
+    def _end_questions(self) -> None:
+        """End every wait for an answer, and ask nothing that was not asked yet."""
+        for future in list(self._futures.values()):
+            future.cancel()
 
     async def _wait_for_retry(self) -> None:
         """Wait until the client has sent the request again, if a round of questions was the response to it (MR-08)."""

@@ -65,6 +65,10 @@ def _is_declared(needed: Mapping[str, Any], capabilities: t.ClientCapabilities) 
     return capabilities.allows(name) and all(capabilities.allows(name, detail) for detail in details)
 
 
+class ForeignState(InvalidParams):
+    """A ``requestState`` that was not sealed here for this request, or has expired."""
+
+
 class Given(Struct, array_like=True, frozen=True):
     """An answer of the client, with the method and the digest of its question."""
 
@@ -295,8 +299,17 @@ class ModernInputRounds(InputRounds):
 
         Return the call that continues and its questions; without questions, the call starts from the beginning. If the retry left
         out an answer, the question is asked again when the handler continues (MR-12).
+
+        Raises:
+            ForeignState: The state was not sealed here for this request, or has expired.
+            InvalidParams: An answer does not fit its question.
         """
-        state = self._sealer.open(retry.params.request_state, _CallState, binding=self._binding(retry), now=now + self._unix_offset)
+        try:
+            state = self._sealer.open(
+                retry.params.request_state, _CallState, binding=self._binding(retry), now=now + self._unix_offset
+            )
+        except InvalidParams as error:
+            raise ForeignState(error.message) from None
         responses: Mapping[str, Raw] = retry.params.input_responses or {}
         fresh = {
             # A copy, because a Raw keeps the whole line in memory.

@@ -24,7 +24,7 @@ from twopipes._session.base import Outbound
 from twopipes._session.eras import Phase
 from twopipes._session.events import Event
 from twopipes._session.identity import ServerProfile
-from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds, method_of
+from twopipes._session.input_rounds import ForeignState, LegacyInputRounds, ModernInputRounds, method_of
 from twopipes._session.ledger import Call, Incoming, Route, SentRequest, is_number
 from twopipes._session.server_gate import OWN_METHODS, ServerGate
 from twopipes._session.state_token import StateSealer
@@ -160,6 +160,16 @@ class ServerSession(ServerGate):
         if self._ended:
             raise ConnectionLost(call.method, call.id)
         return self._requests.ask(call, questions, now=now)
+
+    @property
+    def client_capabilities(self) -> t.ClientCapabilities:
+        """What the client of the legacy session declared."""
+        return self._client_capabilities
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether requests of many clients arrive here."""
+        return self._is_shared
 
     def ask_session(self, question: InputRequest, *, now: float) -> SentRequest:
         """Ask the client of the legacy session outside of any call; a RequestEnded event follows.
@@ -349,8 +359,8 @@ class ServerSession(ServerGate):
         try:
             call, questions = self._rounds.resume(retry, now=now)
         except InvalidParams as error:
-            if self._transparent:
-                self._events.append(events.CallReceived(retry))  # the state of another server, perhaps
+            if self._transparent and isinstance(error, ForeignState):
+                self._events.append(events.CallReceived(retry))  # the handler knows what it means
             else:
                 self.fail(retry, error)
             return
