@@ -151,6 +151,9 @@ def _share(command: list[str], options: KeepOptions) -> int:
 def _serve(command: Sequence[str], options: KeepOptions) -> int:
     from twopipes._channels.stdout_guard import Guard  # noqa: PLC0415 - not needed for the commands about kept servers
 
+    if not options.watch:  # watchfiles needs ssl
+        # asyncio works without ssl, as in a Python that was built without OpenSSL. This saves 5 MB, and nothing here speaks TLS.
+        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] - the documented way to make an import fail
     Guard.take()  # before anything else is imported, so that stdout carries messages only
     from twopipes._gateway.keeper import KeepSettings, kept_server  # noqa: PLC0415 - after stdout is protected
     from twopipes.errors import TwopipesError  # noqa: PLC0415 - likewise

@@ -165,7 +165,8 @@ class KeptBack(Back):
 
     def _on_idle(self) -> None:
         if self._watched:  # a host waits for updates of resources, which only a running server sends
-            return
+            with self._idle.used():
+                return
         if self.is_running and self._stopping is None:
             self._stopping = asyncio.create_task(self._stop_idle(), name=f"stop {self.target.description}")
 
@@ -225,12 +226,12 @@ class KeptBack(Back):
                     lists = await read_lists(self._fetch, opened.capabilities, max_pages=self.config.limits.max_pages)
             except TwopipesError:
                 return  # it was lost; its next opening reads them
-            known, self.manifest = self.manifest, Manifest(opened=opened, lists=lists)
+            known, self.manifest = self.manifest, Manifest.of(opened, lists)
             if "tools/list" in lists:
                 self.tools.add(None, lists["tools/list"])
             if known is not None:
                 self._correct(known, self.manifest)
-            if self._key is not None:
+            if self._key is not None and self.manifest != known:
                 await asyncio.to_thread(save, self._key, self.manifest)
 
     def _correct(self, known: Manifest, found: Manifest) -> None:

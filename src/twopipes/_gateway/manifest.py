@@ -7,17 +7,17 @@ written costs the next start its quick answers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from msgspec import DecodeError, Raw, Struct, to_builtins
+from msgspec import DecodeError, Raw, Struct, structs, to_builtins
 from msgspec import json as msgspec_json
 
 from twopipes._process.command import ServerCommand
+from twopipes._process.digest import digest_of
 from twopipes._process.user_files import read_trusted, replace_private, state_path
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
@@ -30,6 +30,8 @@ _FORMAT: Final = 1
 MAX_SIZE: Final = 8 * 1024 * 1024
 # Manifests of one user. The oldest are removed, so that servers which are not used any more leave nothing for ever.
 _MAX_FILES: Final = 500
+
+_NULL: Final = Raw(b"null")
 
 # The methods of the lists: the member with the items, and the change that announces them.
 LISTS: Final[Mapping[str, tuple[str, ListKind]]] = {
@@ -55,6 +57,13 @@ class Manifest(Struct, frozen=True, kw_only=True):
     opened: ClientOpened
     lists: dict[str, Raw]
 
+    @classmethod
+    def of(cls, opened: ClientOpened, lists: dict[str, Raw]) -> Manifest:
+        """Return the manifest of an open server. What it says about caching is dropped; see :func:`joined`."""
+        if opened.raw is not None:
+            opened = structs.replace(opened, raw=Raw(msgspec_json.encode(_stale(opened.raw))))
+        return cls(opened=opened, lists=lists)
+
     def differences(self, other: Manifest) -> set[ListKind]:
         """Return which lists differ in the other manifest."""
         return {kind for method, (_, kind) in LISTS.items() if self._items(method) != other._items(method)}
@@ -67,7 +76,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
 class _File(Struct, frozen=True):
     format: int
     fingerprint: str
-    manifest: Manifest
+    manifest: Manifest  # opened.raw is apart, because msgspec does not decode a member that may be Raw or null
+    raw: Raw = _NULL
 
 
 class ManifestKey(Struct, frozen=True):
@@ -100,13 +110,16 @@ def load(key: ManifestKey) -> Manifest | None:
     with suppress(OSError, ValueError, DecodeError, RecursionError, RuntimeError):
         found = msgspec_json.decode(read_trusted(_path(key), MAX_SIZE), type=_File)
         if (found.format, found.fingerprint) == (_FORMAT, key.fingerprint):
-            return found.manifest
+            raw = None if found.raw == _NULL else found.raw
+            return structs.replace(found.manifest, opened=structs.replace(found.manifest.opened, raw=raw))
     return None
 
 
 def save(key: ManifestKey, manifest: Manifest) -> bool:
     """Store a manifest and replace the previous one. Return False, and store nothing, if that is not possible."""
-    raw = msgspec_json.encode(_File(_FORMAT, key.fingerprint, manifest))
+    opened = manifest.opened
+    without_raw = structs.replace(manifest, opened=structs.replace(opened, raw=None))
+    raw = msgspec_json.encode(_File(_FORMAT, key.fingerprint, without_raw, opened.raw or _NULL))
     if len(raw) > MAX_SIZE:
         return False
     try:
@@ -156,12 +169,15 @@ def joined(method: str, pages: Sequence[Raw]) -> Raw:
     A client that caches the result would not ask again when the real server has started.
     """
     member, _ = LISTS[method]
-    parts = [msgspec_json.decode(page, type=dict[str, Raw]) for page in pages]
+    parts = [_stale(page) for page in pages]
     items = [item for part in parts for item in _items(part.get(member))]
     first = {name: value for name, value in parts[0].items() if name != "nextCursor"}
-    if "ttlMs" in first:
-        first["ttlMs"] = Raw(b"0")
     return Raw(msgspec_json.encode({**first, member: items}))
+
+
+def _stale(result: Raw) -> dict[str, Raw]:
+    members = msgspec_json.decode(result, type=dict[str, Raw])
+    return {**members, "ttlMs": Raw(b"0")} if "ttlMs" in members else members
 
 
 def next_cursor(page: Raw) -> str | None:
@@ -198,4 +214,4 @@ def _fingerprint(path: str) -> tuple[str, int, int] | None:
 
 
 def _digest(parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()  # json, because an argument may be no valid text
+    return digest_of(json.dumps(parts))  # json, because an argument may be no valid text

@@ -7,7 +7,7 @@ import stat
 import sys
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from twopipes._gateway import manifest as manifests
 from twopipes._gateway.manifest import Manifest, ManifestKey, joined, load, next_cursor, read_lists, save
@@ -98,13 +98,19 @@ def test_an_argument_that_is_not_valid_text_has_a_key():
 # The file
 
 
-def test_a_manifest_is_read_as_it_was_written(script):
+@pytest.mark.parametrize("raw", [None, Raw(b'{"capabilities":{"x-new":{}}, "x":1.0}')])
+def test_a_manifest_is_read_as_it_was_written(script, raw):
     key = key_of(script)
-    written = Manifest(opened=OPENED, lists={"tools/list": TOOLS})
+    written = Manifest(opened=structs.replace(OPENED, raw=raw), lists={"tools/list": TOOLS})
     assert save(key, written)
-    found = load(key)
-    assert found is not None
-    assert (found.opened, {name: bytes(raw) for name, raw in found.lists.items()}) == (OPENED, {"tools/list": bytes(TOOLS)})
+    assert load(key) == written
+    assert load(key) != Manifest(opened=OPENED, lists={})
+
+
+def test_a_host_must_not_cache_the_introduction_of_a_manifest():
+    raw = Raw(b'{"ttlMs":60000,"instructions":"Ask."}')
+    manifest = Manifest.of(structs.replace(OPENED, raw=raw), {})
+    assert manifest.opened.raw == Raw(b'{"ttlMs":0,"instructions":"Ask."}')
 
 
 def test_there_is_no_manifest_before_the_first_run(script):
