@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Final
 
 from twopipes.errors import LocalProtocolError
@@ -47,10 +48,8 @@ _LIMIT: Final = 2000
 
 def check_paths(paths: Sequence[str]) -> list[str]:
     """Return the full paths to watch. Raises ``LocalProtocolError`` if one does not exist, or watchfiles is not installed."""
-    try:
-        import watchfiles  # noqa: F401, PLC0415 - optional: the extra `watch`
-    except ImportError as error:
-        raise LocalProtocolError("watching files needs watchfiles; run: pip install 'twopipes[watch]'") from error
+    if find_spec("watchfiles") is None:  # the extra `watch`, which is slow to import
+        raise LocalProtocolError("watching files needs watchfiles; run: pip install 'twopipes[watch]'")
     for path in paths:
         if not os.path.exists(path):
             raise LocalProtocolError(f"{path!r} cannot be watched, because it does not exist")

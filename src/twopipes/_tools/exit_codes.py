@@ -38,6 +38,10 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
         FAILED: "the server failed",
         USAGE: "usage error, or there is no server to serve",
     },
+    "dev": {
+        OK: "the input ended, or SIGINT or SIGTERM stopped it",
+        USAGE: "usage error, or a file that does not exist",
+    },
     "mock": {
         OK: "the input ended, or a signal stopped it",
         FAILED: "with --strict: a request came that the trace does not contain",
