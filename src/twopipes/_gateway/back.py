@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -33,7 +33,7 @@ from twopipes._session.events import ClientOpened
 from twopipes._session.identity import ClientProfile
 from twopipes._session.ledger import Call
 from twopipes._session.subscriptions import LIST_CHANGED, Change
-from twopipes.errors import ClientClosed, TwopipesError
+from twopipes.errors import ClientClosed, ConnectionLost, TwopipesError
 from twopipes.settings import Limits, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
@@ -108,6 +108,9 @@ class Back:
         self._client: BackClient | None = None
         self._opening: asyncio.Task[BackClient] | None = None
         self._alone = asyncio.Lock()  # never two processes at once: they may need the same port or file
+        self._identity: ClientIdentity | None = None  # with which it was opened last
+        self._retiring: asyncio.Task[None] | None = None  # ends the process before a reload
+        self._finished = asyncio.Event()  # set when the calls of that process are over
         self._earlier_restarts = 0
         self._was_opened = False
         self._is_closed = False
@@ -179,8 +182,14 @@ class Back:
         try:
             async with self.questions.during(call):
                 result: Raw = await client.request_raw(method, params, options)
+        except ClientClosed:
+            if self._is_closed:
+                raise
+            raise ConnectionLost(method, None, why="the server was stopped or restarted, and the call had not finished") from None
         finally:
             del self.calls[call]
+            if not self.calls:
+                self._finished.set()
         if method == "tools/list":
             self.tools.add(params, result)
         return result
@@ -250,18 +259,62 @@ class Back:
     async def stop(self) -> None:
         """End the server. The next request starts it again."""
         await self._stop_opening()
+        client = self._detach()
+        if client is not None:
+            async with self._alone:
+                await client.close()
+
+    def reload(self, grace: float) -> asyncio.Task[BackClient] | None:
+        """Start the server again with new code, if it was started at all, and announce its lists.
+
+        The earlier process may finish its calls within ``grace`` seconds. Requests that come meanwhile wait for the new one. It is
+        started when the earlier one is gone, because both may need the same port or file.
+
+        Returns:
+            The opening, which fails if the new code cannot be opened. The next request then tries again.
+        """
+        if self._identity is None or self._is_closed:
+            return None
+        if self._opening is not None:
+            self._opening.cancel()
+        client = self._detach()
+        if client is not None:  # before the opening, so that it gets the lock first
+            self._retiring = asyncio.create_task(self._retire(client, grace), name=f"end {self.target.description}")
+        return self._begin(self._reload(self._identity))
+
+    async def _reload(self, identity: ClientIdentity) -> BackClient:
+        client = await self._open(identity)
+        for kind in LIST_CHANGED:
+            if client.capabilities.allows(kind):
+                self.changed(Change(kind))
+        return client
+
+    async def _retire(self, client: BackClient, grace: float) -> None:
+        async with self._alone:
+            if self.calls and not self._is_closed:
+                self._finished.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(grace):
+                        await self._finished.wait()
+            await client.close()
+
+    def _detach(self) -> BackClient | None:
         client, self._client = self._client, None
         if client is not None:
             self._earlier_restarts += client.restarts
             self._lists = None
             self._watches.clear()
-            async with self._alone:
-                await client.close()
+        return client
 
     async def close(self) -> None:
         """End the server for good."""
         self._is_closed = True
+        self._finished.set()
         await self.stop()
+        if self._retiring is not None:
+            await asyncio.wait([self._retiring])
+        async with self._alone:  # an opening that was cancelled ends its process first
+            pass
         if self._recorder is not None:
             from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only for a trace
 
@@ -269,20 +322,29 @@ class Back:
             await close_recorder(recorder)
 
     async def _running_client(self, identity: ClientIdentity) -> BackClient:
-        if self._client is not None:
-            return self._client
-        if self._is_closed:
-            raise ClientClosed
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open(identity), name=f"open {self.target.description}")
-            self._opening.add_done_callback(self._opening_done)
-        try:
-            return await asyncio.shield(self._opening)
-        except TwopipesError as error:
-            raise copy(error) from None  # several hosts may wait; each gets its own exception
+        while self._client is None:
+            if self._is_closed:
+                raise ClientClosed
+            opening = self._opening or self._begin(self._open(identity))
+            try:
+                return await asyncio.shield(opening)
+            except TwopipesError as error:
+                raise copy(error) from None  # several hosts may wait; each gets its own exception
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not opening.cancelled() or (task is not None and task.cancelling()):
+                    raise
+                # The opening was cancelled, and not this caller, by stop() or reload(): wait for the next one.
+        return self._client
+
+    def _begin(self, opening: Coroutine[Any, Any, BackClient]) -> asyncio.Task[BackClient]:
+        self._opening = asyncio.create_task(opening, name=f"open {self.target.description}")
+        self._opening.add_done_callback(self._opening_done)
+        return self._opening
 
     def _opening_done(self, task: asyncio.Task[BackClient]) -> None:
-        self._opening = None
+        if self._opening is task:
+            self._opening = None
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             self.last_error = error if isinstance(error, TwopipesError) else self.last_error
@@ -295,6 +357,7 @@ class Back:
                 await opening
 
     async def _open(self, identity: ClientIdentity) -> BackClient:
+        self._identity = identity
         async with self._alone:
             supervisor = Supervisor(self._client_config(identity))
             client = BackClient(supervisor, self)
