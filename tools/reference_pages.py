@@ -43,6 +43,7 @@ Options that take SECONDS accept a number, or a number with a unit: `5`, `0.5`, 
 GUIDES = {
     "run": "[Run a server](../howto/run-a-server.md)",
     "bridge": "[Serve an existing server in another way](../howto/bridge.md)",
+    "dev": "[Reload while you write it](../howto/keep.md#reload-while-you-write-it)",
     "mock": "[A server without the server](../howto/replay-and-mock.md#a-server-without-the-server)",
     "list": "[Talk to a server](../howto/talk-to-a-server.md)",
     "call": "[Call a tool](../howto/talk-to-a-server.md#call-a-tool)",

@@ -20,6 +20,7 @@ start a project:
 
 serve:
   run FILE[:NAME]         serve the Server object in a file; --http 8000 for HTTP
+  dev FILE[:NAME]         the same, restarted when its code changes
   mock FILE               serve the responses of a recorded trace
   keep -- CMD...          keep a server running for a host: quick answers,
                           restarts, no orphans
@@ -47,6 +48,7 @@ COMMANDS = {
     "new": ("new", "new"),
     "install": ("install", "install"),
     "run": ("run", "run"),
+    "dev": ("dev", "dev"),
     "mock": ("mock", "mock"),
     "keep": ("keep", "keep"),
     "bridge": ("bridge", "bridge"),

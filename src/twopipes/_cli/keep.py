@@ -78,7 +78,7 @@ def keep(arguments: Sequence[str]) -> int:
     if not command or not command[0]:
         raise UsageError(f"no server given; put its command after --. {_USAGE}")
     checked = KeepOptions(options)
-    return _share(command, checked) if checked.share is not None else _serve(command, checked)
+    return _share(command, checked) if checked.share is not None else serve(command, checked)
 
 
 class KeepOptions:
@@ -148,13 +148,15 @@ def _share(command: list[str], options: KeepOptions) -> int:
     raise UsageError("--share needs Unix sockets, which Python does not have on Windows; leave it out")
 
 
-def _serve(command: Sequence[str], options: KeepOptions) -> int:
+def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = None) -> int:
+    """Serve a command over stdio, or over HTTP, until the host is gone. Return the exit code."""
     from twopipes._channels.stdout_guard import Guard  # noqa: PLC0415 - not needed for the commands about kept servers
 
-    if not options.watch:  # watchfiles needs ssl
+    if not options.watch and http is None:  # watchfiles and HTTP need ssl
         # asyncio works without ssl, as in a Python that was built without OpenSSL. This saves 5 MB, and nothing here speaks TLS.
         sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] - the documented way to make an import fail
-    Guard.take()  # before anything else is imported, so that stdout carries messages only
+    if http is None:
+        Guard.take()  # before anything else is imported, so that stdout carries messages only
     from twopipes._gateway.keeper import KeepSettings, kept_server  # noqa: PLC0415 - after stdout is protected
     from twopipes.errors import TwopipesError  # noqa: PLC0415 - likewise
 
@@ -166,7 +168,7 @@ def _serve(command: Sequence[str], options: KeepOptions) -> int:
         watch=options.watch,
     )
     try:
-        kept_server(command, settings).run(trace=options.trace)
+        kept_server(command, settings).run(trace=options.trace, http=http)
     except TwopipesError as error:
         raise UsageError(str(error)) from error
     return OK

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +13,13 @@ from msgspec import Raw, Struct, structs
 from twopipes._client.era_cache import PROCESS_WIDE, EraCache
 from twopipes._client.targets import CommandTarget
 from twopipes._gateway.back import Back, BackConfig, Opened
+from twopipes._gateway.back_client import BackClient
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.front import GatewayServer
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
 from twopipes._gateway.idle import IdleTimer
 from twopipes._gateway.manifest import LISTS, Manifest, ManifestKey, load, read_lists, save
+from twopipes._gateway.watch import Watcher
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.types import LoggingLevel, LogParams, ServerCapabilities
 from twopipes._session.identity import ServerProfile
@@ -32,6 +34,8 @@ _CONNECT: Final = 300.0
 _PROBE: Final = 10.0
 # Seconds at the end to finish a manifest that is being written.
 _FINISH: Final = 0.5
+# Seconds for calls in flight to finish before a server whose files have changed is restarted.
+_GRACE: Final = 5.0
 # Requests that need no running server once its manifest is known. The level and the subscriptions are set when it starts.
 _NEEDS_NO_SERVER: Final = frozenset(("initialize", "server/discover", "logging/setLevel", "resources/unsubscribe"))
 _LOGGER: Final = "twopipes.keep"
@@ -57,7 +61,7 @@ class KeepSettings(Struct, frozen=True, kw_only=True):
 
 def kept_server(argv: Sequence[str], settings: KeepSettings) -> KeptServer:
     """Return a server that passes everything to a command, which it keeps running. Nothing is started yet."""
-    return KeptServer(Backs(lambda: KeptBack(kept_command(argv, settings), settings)), has_manifest=settings.has_manifest)
+    return KeptServer(Backs(lambda: KeptBack(kept_command(argv, settings), settings)), settings)
 
 
 def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
@@ -68,9 +72,27 @@ def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
 class KeptServer(GatewayServer):
     """The front of a kept server. It also declares what ``keep`` itself sends: log messages and changes of the lists."""
 
-    def __init__(self, backs: Backs, *, has_manifest: bool = True) -> None:
+    def __init__(self, backs: Backs, keep: KeepSettings) -> None:
         super().__init__(backs)
-        self._has_manifest = has_manifest
+        self._keep = keep
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[Any]:
+        async with super()._running() as lifespan:
+            if not self._keep.watch:
+                yield lifespan
+                return
+            watcher = Watcher(self._keep.watch, self._files_changed)
+            await watcher.start()
+            try:
+                yield lifespan
+            finally:
+                watcher.close()
+
+    def _files_changed(self, paths: list[str]) -> None:
+        for back in self.backs:
+            assert isinstance(back, KeptBack)
+            back.files_changed(paths)
 
     def _observe(self, back: Back) -> None:
         super()._observe(back)
@@ -81,7 +103,7 @@ class KeptServer(GatewayServer):
         profile = super()._profile_of(opened)
         declared = profile.capabilities
         changes: dict[str, Any] = {} if declared.logging is not None else {"logging": {}}
-        if self._has_manifest:
+        if self._keep.has_manifest or self._keep.watch:
             changes |= {kind: {**(getattr(declared, kind) or {}), "listChanged": True} for kind in _listed(declared)}
         return structs.replace(profile, capabilities=structs.replace(declared, **changes))
 
@@ -162,6 +184,19 @@ class KeptBack(Back):
             await super().ready(client)
         except TwopipesError as error:
             self._report("error", f"The server cannot be started: {error}")
+
+    def files_changed(self, paths: list[str]) -> None:
+        """Start the server again, because these files have changed."""
+        opening = self.reload(_GRACE)
+        if opening is not None:
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            self._report("info", f"The server is restarted, because {paths[0]}{more} changed.")
+            opening.add_done_callback(self._reloaded)
+
+    def _reloaded(self, opening: asyncio.Task[BackClient]) -> None:
+        error = None if opening.cancelled() else opening.exception()
+        if error is not None:
+            self._report("error", f"The server cannot be started with the changed files: {error}")
 
     def _on_idle(self) -> None:
         if self._watched:  # a host waits for updates of resources, which only a running server sends

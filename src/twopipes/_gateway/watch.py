@@ -69,39 +69,54 @@ class Watcher:
         self._on_change = on_change
         self._stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: set[str] = set()  # the first folder of each group that is not watched yet
+        self._started = asyncio.Event()
 
-    def start(self) -> None:
-        """Start to watch, in a running event loop."""
+    async def start(self) -> None:
+        """Start to watch. Changes from now on are reported, except if the system cannot watch the files, which is logged."""
         self._loop = asyncio.get_running_loop()
         parents = sorted({os.path.dirname(path) for path in self._files})
-        for folders, recursive in ((self._folders, True), (parents, False)):
+        groups = [(self._folders, self._is_source, True), (parents, self._is_named, False)]
+        self._starting = {folders[0] for folders, _, _ in groups if folders}
+        for folders, wanted, recursive in groups:
             if folders:
                 # A daemon: it must not hold the process if the event loop ends early.
-                run = partial(self._run, folders, recursive=recursive)
+                run = partial(self._run, folders, wanted, recursive=recursive)
                 threading.Thread(target=run, name="twopipes: watched files", daemon=True).start()
+        await self._started.wait()
 
     def close(self) -> None:
         """Stop to watch. The threads end within a moment."""
         self._stop.set()
 
-    def _run(self, folders: Sequence[str], *, recursive: bool) -> None:
-        from watchfiles import watch  # noqa: PLC0415 - optional, and slow to import
-
-        wanted = self._is_source if recursive else self._is_named
+    def _run(self, folders: Sequence[str], wanted: Callable[[str], bool], *, recursive: bool) -> None:
         try:
+            from watchfiles import watch  # noqa: PLC0415 - optional, and slow to import
+
             for changes in watch(
                 *folders,
                 watch_filter=lambda _, path: wanted(path),
                 debounce=_LIMIT,
                 step=_STEP,
                 stop_event=self._stop,
+                rust_timeout=_STEP,
+                yield_on_timeout=True,  # shows that it has started
                 raise_interrupt=False,
                 recursive=recursive,
                 ignore_permission_denied=True,
             ):
-                self._call(self._changed, sorted({path for _, path in changes}))
+                self._call(self._watching, folders[0])
+                if changes:
+                    self._call(self._changed, sorted({path for _, path in changes}))
         except Exception as error:  # such as the limit of the system for watched folders
-            self._call(logger.error, "%s cannot be watched any more: %s; restart the server by hand", ", ".join(folders), error)
+            self._call(logger.error, "%s cannot be watched: %s; changes do not restart the server", ", ".join(folders), error)
+        finally:
+            self._call(self._watching, folders[0])
+
+    def _watching(self, group: str) -> None:
+        self._starting.discard(group)
+        if not self._starting:
+            self._started.set()
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         with suppress(RuntimeError):  # the loop is closed

@@ -21,29 +21,18 @@ class Changes:
         self.watcher = Watcher([str(path) for path in paths], self.reported.put_nowait)
 
     async def __aenter__(self):
-        self.watcher.start()
+        await self.watcher.start()
         return self
 
     async def __aexit__(self, *exc_info):
         self.watcher.close()
 
-    async def after(self, write, marker):
-        """Do something, then change the marker until that is reported; return the names of the files that were reported.
-
-        The watcher starts in a thread, so the first changes may come too early for it.
-        """
+    async def until(self, name):
+        """Return the names of the files that were reported, up to this one."""
         names = set()
-        for number in range(100):
-            write()
-            marker.write_text(str(number))
-            try:
-                async with asyncio.timeout(2):
-                    while marker.name not in names:
-                        names |= {Path(path).name for path in await self.reported.get()}
-            except TimeoutError:
-                continue
-            return names - {marker.name}
-        raise AssertionError("nothing was reported")
+        while name not in names:
+            names |= {Path(path).name for path in await self.reported.get()}
+        return names
 
 
 @scene
@@ -53,35 +42,52 @@ async def test_only_code_counts_in_a_folder(tmp_path):
     for name in [*code, *other]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
 
-    def write():
-        for name in [*code, *other]:
-            (tmp_path / name).write_text("x")
-
     async with Changes(tmp_path) as changes:
-        assert await changes.after(write, tmp_path / "marker.py") == {"a.py", "b.ts"}
+        for name in [*other, *code]:
+            (tmp_path / name).write_text("x")
+        (tmp_path / "last.py").write_text("x")
+        assert await changes.until("last.py") == {"a.py", "b.ts", "last.py"}
 
 
 @scene
 async def test_a_named_file_counts_whatever_it_is_also_after_it_was_replaced(tmp_path):
-    named, other = tmp_path / "settings.json", tmp_path / "other.py"
+    named, other, new = tmp_path / "settings.json", tmp_path / "other.py", tmp_path / "new"
     named.write_text("{}")
-
-    def replace():
-        other.write_text("x")
-        (tmp_path / "new").write_text("{}")
-        (tmp_path / "new").replace(named)
-
     async with Changes(named) as changes:
         for _ in range(2):
-            assert await changes.after(replace, named) == set()
+            other.write_text("x")
+            new.write_text("{}")
+            new.replace(named)
+            assert await changes.until("settings.json") == {"settings.json"}
+
+
+@scene
+async def test_files_and_folders_together(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "settings.json").write_text("{}")
+    async with Changes(tmp_path / "src", tmp_path / "settings.json") as changes:
+        (tmp_path / "src" / "a.py").write_text("x")
+        await changes.until("a.py")
+        (tmp_path / "settings.json").write_text("[]")
+        await changes.until("settings.json")
 
 
 @scene
 async def test_nothing_is_reported_after_the_end(tmp_path):
     async with Changes(tmp_path) as changes:
-        await changes.after(lambda: None, tmp_path / "a.py")
+        pass
     changes.watcher._changed(["too late"])
     assert changes.reported.empty()
+
+
+@scene
+async def test_what_the_system_cannot_watch_is_logged_and_blocks_nothing(tmp_path, caplog, monkeypatch):
+    def watch(*paths, **options):
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr("watchfiles.watch", watch)
+    async with Changes(tmp_path):
+        assert f"{tmp_path} cannot be watched: OS file watch limit reached; changes do not restart the server" in caplog.text
 
 
 def test_a_path_must_exist(tmp_path):
