@@ -51,7 +51,7 @@ class Passed(NamedTuple):
     """The params of a request for the server behind the gateway, and what it is told about the client there."""
 
     params: dict[str, Any]
-    client_meta: dict[str, Any]
+    client_meta: Mapping[str, Any]
 
 
 def request(call: Call, source: Dialect) -> Passed:
@@ -68,10 +68,10 @@ def request(call: Call, source: Dialect) -> Passed:
         for name in _MODERN_PARAMS if call.dialect.modern else ():
             params.pop(name, None)
         return Passed(params, {})
-    shared = dict(source.client_meta(call.client_info or GATEWAY, call.capabilities))  # VN-03
-    if call.dialect.modern:
-        shared |= {key: own[key] for key in (META_CAPABILITIES, META_CLIENT_INFO) if key in own}
-    return Passed(params, shared)
+    if not call.dialect.modern:
+        return Passed(params, source.client_meta(call.client_info or GATEWAY, call.capabilities))
+    about = own.get(META_CLIENT_INFO, GATEWAY)  # VN-03
+    return Passed(params, {META_VERSION: source.revision, META_CAPABILITIES: own[META_CAPABILITIES], META_CLIENT_INFO: about})
 
 
 def result(method: str, raw: Raw, source: Dialect, target: Dialect, *, server: Implementation | None) -> Result:
