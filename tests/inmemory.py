@@ -227,6 +227,7 @@ async def connected(
     *,
     can: Mapping[str, Any] = sessions.ABLE,
     reads: bool = True,
+    handshake: bool = True,
     lifespan: Any = None,
 ) -> AsyncIterator[Client]:
     """A client of a server, after the handshake where the revision has one. At the end it leaves, and the server ends with it."""
@@ -236,7 +237,7 @@ async def connected(
     if reads:
         client.listen()
     try:
-        if not client.modern:
+        if handshake and not client.modern:
             client.send(sessions.initialize("opening", revision=revision, capabilities=can))
             client.send(sessions.note("notifications/initialized"))
             if reads:
