@@ -47,9 +47,9 @@ class Through(NamedTuple):
         return back
 
 
-def gateway_to(target: Any, *, isolated: bool = False, eras: Any = "both", **config: Any) -> GatewayServer:
+def gateway_to(target: Any, *, isolated: bool = False, shared: bool = False, eras: Any = "both", **config: Any) -> GatewayServer:
     """Return a gateway to a target."""
-    return GatewayServer(Backs(lambda: Back(target, config=BackConfig(**config)), isolated=isolated), eras=eras)
+    return GatewayServer(Backs(lambda: Back(target, config=BackConfig(**config)), isolated=isolated, shared=shared), eras=eras)
 
 
 @asynccontextmanager

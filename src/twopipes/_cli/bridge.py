@@ -101,7 +101,8 @@ def bridge(arguments: Sequence[str]) -> int:
     try:
         wanted = read_bridge(arguments)
         with nullcontext(wanted.target) if wanted.trace is None else _recorded(wanted.target, wanted.trace) as target:
-            backs = Backs(lambda: Back(target, config=BackConfig()), isolated=wanted.isolated)
+            is_shared = bool(wanted.where) and not wanted.isolated  # on stdio there is only one client
+            backs = Backs(lambda: Back(target, config=BackConfig()), isolated=wanted.isolated, shared=is_shared)
             server = GatewayServer(backs, eras=wanted.eras, name="twopipes bridge", option_names=_OPTIONS)
             server.run(**wanted.where)
     except StartFailed as error:

@@ -14,13 +14,16 @@ class Backs:
     Args:
         open_back: Makes a server that is not started yet.
         isolated: Whether each connection of a host gets its own.
+        shared: Whether several hosts may use one. It is then opened with all the capabilities that a host may have; otherwise with
+            those of the first host.
 
     Attributes:
         on_made: Called with each new server.
     """
 
-    def __init__(self, open_back: Callable[[], Back], *, isolated: bool = False) -> None:
+    def __init__(self, open_back: Callable[[], Back], *, isolated: bool = False, shared: bool = False) -> None:
         self.isolated = isolated
+        self.shared = shared
         self.on_made: Callable[[Back], None] | None = None
         self._open_back = open_back
         self._shared: Back | None = None

@@ -147,6 +147,7 @@ class GatewayServer(Server[None]):
         opened = back.opened if back.is_running else None
         if opened is None:
             call = context.call
+            back.questions.is_shared |= runner.session.is_shared  # any client may send the next request
             opened = await back.ready(ClientIdentity(call.client_info, call.capabilities), call)
         if self._served.get(runner) is not opened:
             self._served[runner] = opened
@@ -234,7 +235,7 @@ class GatewayServer(Server[None]):
     # Notifications of the server behind
 
     def _observe(self, back: Back) -> None:
-        back.questions.is_shared = not self.backs.isolated
+        back.questions.is_shared = self.backs.shared
         back.questions.hosts = partial(self._hosts_of, back)
         back.on_changed.append(partial(self._changed_behind, back))
         back.on_log.append(partial(self._log_behind, back))

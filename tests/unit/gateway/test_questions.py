@@ -213,7 +213,7 @@ async def test_a_shared_server_gets_an_error_for_what_the_caller_did_not_declare
         return text("done")
 
     fake = legacy({"tools/call": call})
-    server = gateway_to(fake)
+    server = gateway_to(fake, shared=True)
     async with server._running(), connected(server, front, can=can) as host:
         assert await host.text("x") == "done"
     assert not host.asked

@@ -72,4 +72,4 @@ def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) 
     )
     back = Back(command, config=BackConfig(on_stderr=on_stderr))
     tracing = None if options.trace is None else open_tracing(options.trace, lambda _: None, target=request.command)
-    return GatewayServer(Backs(lambda: back)), KeptServer(back), tracing
+    return GatewayServer(Backs(lambda: back, shared=options.share_all)), KeptServer(back), tracing
