@@ -40,6 +40,14 @@ def test_a_front_compares_headers_with_the_schemas_of_the_server_behind_it():
         assert connection.request(**call_tool("plain", region="eu")).status == 200
 
 
+def test_a_method_that_the_server_behind_does_not_have_gets_404():
+    """HT-56."""
+    with serve_asgi(gateway_to(new_server()).asgi()) as port, RawConnection(port) as connection:
+        for method in ("prompts/get", "no/such/method"):
+            refused = connection.request(**modern_request(method, {"name": "x"} if method == "prompts/get" else {}))
+            assert (refused.status, refused.json["error"]["code"]) == (404, -32601)
+
+
 class Counting:
     """An ASGI application that keeps the headers of each request."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
-from twopipes._codes import CAPABILITY_MISSING
+from twopipes._codes import CAPABILITY_MISSING, METHOD_NOT_FOUND
 from twopipes._http.status import OK, status_of_code
 from twopipes._jsonrpc import Batch, Message
 from twopipes._server.call_runner import CallRunner
@@ -15,6 +15,8 @@ from twopipes._session.events import CallCancelled, Event
 from twopipes._session.ledger import Call
 from twopipes._wire import LineRejected
 
+# Errors with a status of their own even if a handler raised them. In a gateway, the server behind it knows which methods it has.
+_REFUSED_BY_HANDLERS: Final = frozenset({CAPABILITY_MISSING, METHOD_NOT_FOUND})
 Target = Reply | LegacyStream
 """Where the messages of a request go."""
 
@@ -59,7 +61,7 @@ class HttpServerConnection(CallRunner):
                 self._send_to(reply, message, is_last=message is last_of[reply] and not self.session.awaits(reply))
 
     def _send_to(self, reply: Target, message: Outbound, *, is_last: bool) -> None:
-        is_refused = message.is_refusal or message.error_code == CAPABILITY_MISSING
+        is_refused = message.is_refusal or message.error_code in _REFUSED_BY_HANDLERS
         reply.add(message.line, is_last=is_last, status=status_of_code(message.error_code) if is_refused else OK)
 
     def _send_unrelated(self, message: Outbound) -> None:
