@@ -35,6 +35,9 @@ SERVER = """
         with open(name) as gate:  # blocks until the test opens the other end
             gate.read()
         return "VERSION finished"
+
+    if __name__ == "__main__":
+        server.run()
 """
 
 
@@ -72,7 +75,7 @@ def author(request, launch, write, tmp_path):
     os.mkfifo(tmp_path / "gate")
     ways = {
         "dev": ["dev", str(file)],
-        "keep": ["keep", "--watch", str(file), "--", *python("-m", "twopipes", "run", str(file))],
+        "keep": ["keep", "--watch", str(file), "--", *python(file)],
     }
     host = launch(python("-m", "twopipes", *ways[request.param]))
     host.initialize()
@@ -101,12 +104,13 @@ def test_the_host_is_notified_and_lists_the_new_tools(author):
 
 
 def test_a_broken_edit_is_an_error_with_the_traceback_until_it_is_fixed(author):
-    broken = author.edit_until(SERVER + "\n    import a_package_that_is_missing\n", is_error)
-    assert "a_package_that_is_missing" in broken["error"]["message"]
-    assert "server.py" in broken["error"]["message"]
+    broken = author.edit_until(SERVER.replace("import os", "import os, a_package_that_is_missing"), is_error)
+    assert "Traceback (most recent call last)" in broken["error"]["message"]
+    assert "ModuleNotFoundError: No module named 'a_package_that_is_missing'" in broken["error"]["message"]
     assert is_error(author.ask("version"))
     author.edit_until(SERVER.replace("VERSION", "fixed"), has_text("fixed"))
-    author.host.finish()
+    author.host.end_input()
+    assert author.host.wait() == 0
 
 
 def test_a_call_in_flight_finishes_in_the_old_process(author, tmp_path):
@@ -129,3 +133,12 @@ def test_no_process_is_left_after_the_host_was_killed(author):
     author.host.signal(signal.SIGKILL)
     author.host.wait()
     wait_for_the_end_of(pid)
+
+
+def test_dev_serves_over_http(listening, run, write):
+    file = write(SERVER)
+    child, url = listening(python("-m", "twopipes", "dev", file, "--http", "0"))
+    done = run(python("-m", "twopipes", "call", "version", url))
+    assert (done.stdout, done.returncode) == (b"VERSION\n", 0)
+    child.signal()
+    assert child.wait() == 0

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
 from twopipes._channels.stdout_guard import Guard
@@ -187,7 +187,23 @@ def _import(load: Callable[[], ModuleType], where: str) -> ModuleType:
     try:
         return load()
     except Exception as error:
+        if os.environ.get("TWOPIPES_DEBUG", "0") not in {"", "0"}:
+            import traceback  # noqa: PLC0415 - needed only for an author's mistake
+
+            traceback.print_exception(error.with_traceback(_outside_of_imports(error)))
         raise UsageError(f"{where} cannot be imported: {type(error).__name__}: {error}{_place_of(error)}") from error
+
+
+def _outside_of_imports(error: Exception) -> TracebackType | None:
+    """Return the traceback without its first frames, which are those of this file and of the import system."""
+    found = error.__traceback__
+    while found is not None and found.tb_next is not None and _is_import_system(found.tb_frame.f_code.co_filename):
+        found = found.tb_next
+    return found
+
+
+def _is_import_system(file: str) -> bool:
+    return file.startswith("<frozen ") or file in _IMPORT_SYSTEM
 
 
 def _place_of(error: Exception) -> str:
@@ -196,8 +212,8 @@ def _place_of(error: Exception) -> str:
         return ""  # its message contains the place
     import traceback  # noqa: PLC0415 - needed only for an error message
 
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
-    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if frame.filename not in _IMPORT_SYSTEM]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_import_system(frame.filename)]
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames]
     return places[-1] if places else ""
 
 

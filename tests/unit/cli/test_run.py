@@ -322,3 +322,19 @@ def test_a_closed_stdin_is_reported_on_one_line(write, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: standard input (descriptor 0) is not open.")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_author_who_debugs_gets_the_traceback_of_a_failed_import(write, monkeypatch, capsys):
+    path = write("def f():\n    raise ValueError('why')\nf()\n")
+    monkeypatch.setenv("TWOPIPES_DEBUG", "1")
+    with pytest.raises(UsageError):
+        find_server(path)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "^" not in line and "~" not in line]
+    assert lines == [
+        "Traceback (most recent call last):",
+        f'  File "{path}", line 3, in <module>',
+        "    f()",
+        f'  File "{path}", line 2, in f',
+        "    raise ValueError('why')",
+        "ValueError: why",
+    ]
