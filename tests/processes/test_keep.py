@@ -212,6 +212,16 @@ def test_a_lazy_server_starts_at_the_first_request_that_needs_it(kept):
     host.finish()
 
 
+@pytest.mark.parametrize("eras", [LEGACY, MODERN])
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}])
+def test_the_server_gets_the_capabilities_of_the_host_and_no_others(kept, eras, capabilities):
+    host = kept.start(eras=eras)
+    host.initialize(**capabilities)
+    answer = host.ask(call(1, "who"))["result"]["structuredContent"]
+    assert answer == {"name": "test", "elicits": bool(capabilities)}
+    host.finish()
+
+
 def test_a_lazy_server_that_is_never_needed_is_never_started(kept):
     kept.run_once()
     host = kept.start("--lazy")
@@ -260,6 +270,22 @@ def test_a_server_that_was_killed_is_started_again(kept):
     os.kill(kept.pids[0], signal.SIGKILL)
     assert text_of(host.ask(call(2, "add", a=1, b=2))) == "3"  # sent again if it was lost, because the tool only reads
     assert len(kept.pids) == 2
+    host.finish()
+
+
+def test_a_server_that_crashes_again_and_again_is_given_up(kept):
+    host = kept.start()
+    host.initialize()
+    for number in range(6):
+        error = host.ask(call(number, "crash_at", number=1))["error"]
+        assert "exit code 7" in error["message"]
+    while (log := next_notification(host, "notifications/message")["params"])["level"] != "error":
+        assert log["level"] == "warning"
+    assert "The server is not restarted any more" in log["data"]
+    error = host.ask(call(7, "add", a=1, b=2))["error"]
+    assert "the server crashed 6 times" in error["message"]
+    assert len(kept.pids) == 6
+    assert names_of(host.ask(request(8, "tools/list"))) == ["add", "crash_at", "who"]
     host.finish()
 
 

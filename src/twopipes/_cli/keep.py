@@ -154,7 +154,7 @@ def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = No
 
     if not options.watch and http is None:  # watchfiles and HTTP need ssl
         # asyncio works without ssl, as in a Python that was built without OpenSSL. This saves 5 MB, and nothing here speaks TLS.
-        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] - the documented way to make an import fail
+        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]  # the documented way to make an import fail
     if http is None:
         Guard.take()  # before anything else is imported, so that stdout carries messages only
     from twopipes._gateway.keeper import KeepSettings, kept_server  # noqa: PLC0415 - after stdout is protected

@@ -60,6 +60,7 @@ class Supervisor:
     on_notification: Callable[[str, Any, int, Any], None]
     on_reopened: Callable[[ClientConnection], None]  # called with each connection after the first, before callers can use it
     on_lost: Callable[[], None]  # called when a connection has ended
+    on_given_up: Callable[[TwopipesError], None] | None = None  # called when the policy allows no more restarts
     # Set by start().
     opened: ClientOpened
 
@@ -176,7 +177,10 @@ class Supervisor:
                 error = handle.exit_error()
                 await handle.end(self.config.shutdown)
             if self._decision is None or self._decision.delay is None:
-                self._fail(self.explain(error))
+                final = self.explain(error)
+                self._fail(final)
+                if self.on_given_up is not None and self._decision is not None and self._decision.why:
+                    self.on_given_up(final)
                 return
             if self.config.on_restart is not None:
                 self.callbacks.call("on_restart", self.config.on_restart, error)

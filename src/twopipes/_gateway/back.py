@@ -86,6 +86,7 @@ class Back:
         on_notification: Called with the method and the raw params of any other notification.
         on_opened: Called when it was opened, also after a restart.
         on_restart: Called before a restart with the error that caused it.
+        on_given_up: Called with the last error when it crashed too often to be restarted.
         on_exit: Called when the connection to it has ended.
     """
 
@@ -102,6 +103,7 @@ class Back:
         self.on_notification: list[Callable[[str, Any], None]] = []
         self.on_opened: list[Callable[[Opened], None]] = []
         self.on_restart: list[Callable[[TwopipesError], None]] = []
+        self.on_given_up: list[Callable[[TwopipesError], None]] = []
         self.on_exit: list[Callable[[], None]] = []
         self.questions = Questions()
         self.tools = ToolPages()
@@ -360,6 +362,7 @@ class Back:
         self._identity = identity
         async with self._alone:
             supervisor = Supervisor(self._client_config(identity))
+            supervisor.on_given_up = self._given_up
             client = BackClient(supervisor, self)
             await supervisor.start()
         self._client = client
@@ -428,6 +431,11 @@ class Back:
     def _restarting(self, error: TwopipesError) -> None:
         self.last_error = error
         for callback in self.on_restart:
+            callback(error)
+
+    def _given_up(self, error: TwopipesError) -> None:
+        self.last_error = error
+        for callback in self.on_given_up:
             callback(error)
 
     def _reopened(self) -> None:

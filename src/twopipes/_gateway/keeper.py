@@ -21,6 +21,7 @@ from twopipes._gateway.idle import IdleTimer
 from twopipes._gateway.manifest import LISTS, Manifest, ManifestKey, load, read_lists, save
 from twopipes._gateway.watch import Watcher
 from twopipes._process.command import ServerCommand
+from twopipes._process.stderr import StderrLine
 from twopipes._protocol.types import LoggingLevel, LogParams, ServerCapabilities
 from twopipes._session.identity import ServerProfile
 from twopipes._session.ledger import Call
@@ -167,9 +168,11 @@ class KeptBack(Back):
                 self.manifest = None if self._key is None else load(self._key)
 
     def _answers(self, call: Call | None) -> bool:
-        """Whether the manifest answers a call, so that the server need not run."""
-        if self.is_running or self.manifest is None or call is None:
+        """Whether the manifest answers a call, so that the server need not run: it was not started, was stopped, or has crashed."""
+        if self.manifest is None or call is None or (self._client is not None and self._client.connection is not None):
             return False
+        if self.is_running and self.opened is not None and self.opened.revision != self.manifest.opened.revision:
+            return False  # the host was introduced to the server that crashed
         if call.method in LISTS:
             return call.method in self.manifest.lists and getattr(call.params, "cursor", None) is None
         if call.method == "subscriptions/listen":
@@ -285,14 +288,19 @@ class KeptBack(Back):
         super()._restarting(error)
         self._report("warning", f"The server is restarted: {error}")
 
+    def _given_up(self, error: TwopipesError) -> None:
+        super()._given_up(error)
+        self._report("error", f"The server is not restarted any more: {error}")
+
     def _report(self, level: LoggingLevel, text: str) -> None:
         for callback in self.on_report:
             callback(LogParams(level, text, _LOGGER))
 
 
-def kept_config(settings: KeepSettings) -> BackConfig:
-    """Return how to connect to a kept server: patiently, and with every era of which is known from an earlier run."""
+def kept_config(settings: KeepSettings, on_stderr: Callable[[StderrLine], Any] | None = None) -> BackConfig:
+    """Return how to connect to a kept server: patiently, and with the era that is known from an earlier run."""
     return BackConfig(
+        on_stderr=on_stderr,
         restart=RestartPolicy(when="always"),
         timeouts=Timeouts(connect=_CONNECT, probe=_PROBE),
         era_cache=EraCache(EraCache.default_path()) if settings.has_manifest else PROCESS_WIDE,
