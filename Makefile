@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage http quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage http gateway quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,14 +56,19 @@ UNIT_TESTS := tests/unit tests/properties tests/test_conversations.py tests/test
 MUTANT_TESTS := $(wildcard tests/check/test_*.py)
 # Only `make http` runs these: attacks, and servers in processes of their own.
 HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
+# Only `make gateway` runs these: servers behind the gateway, in processes of their own.
+GATEWAY_TESTS := $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%)
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%)
 
 http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HTTP_TESTS)
+
+gateway: $(STAMPS)/dev ## run the tests of bridge, keep and dev with real processes
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(GATEWAY_TESTS)
 
 coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests that run in one process
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)

@@ -177,7 +177,9 @@ async def test_a_stopped_server_fails_its_calls_with_an_error_that_says_so():
         (back,) = gateway.backs
         await back.stop()
         line = await host.line_of(request_id)
-    assert line["error"]["message"] == "the server was stopped before it answered tools/call; send the request again"
+    assert line["error"]["message"] == (
+        "the connection ended before the response to tools/call: the server was stopped or restarted, and the call had not finished"
+    )
 
 
 @scene
