@@ -27,6 +27,7 @@ from twopipes._gateway.daemon.requests import (
     sharing_key,
 )
 from twopipes._gateway.daemon.service import ID_LENGTH, Kept, Service
+from twopipes._gateway.daemon.unread import UnreadChannel
 from twopipes._process.stderr import StderrLine, StderrTail
 from twopipes._server.app import Server
 from twopipes._server.log import logger
@@ -98,9 +99,9 @@ class Daemon:
     async def _accept(self, channel: Channel) -> None:
         self._connections += 1
         try:
-            request = await _read_request(channel)
+            request, first = await _read_request(channel)
             if request is not None and not self._ending.begun.is_set():
-                await self._handle(request, channel)
+                await self._handle(request, UnreadChannel(channel, first) if first else channel)
         except ValueError as error:
             await _reply(channel, {"error": str(error)})
         except (ChannelBroken, ChannelClosed, TimeoutError):
@@ -198,21 +199,19 @@ class Daemon:
         return sorted(self._services, key=lambda service: service.identity)
 
 
-async def _read_request(channel: Channel) -> Request | None:
-    """Return the first line of a connection, decoded; ``None`` if the peer closed it instead. Raises ``ValueError``."""
+async def _read_request(channel: Channel) -> tuple[Request | None, bytes]:
+    """Return the first line of a connection, decoded, and the bytes after it; ``None`` if the peer closed it."""
     data = b""
     async with asyncio.timeout(REQUEST_WITHIN):
         while b"\n" not in data:
             chunk = await channel.read()
             if not chunk:
-                return None
+                return None, b""
             data += chunk
             if len(data) > MAX_LINE:
                 raise ValueError(f"invalid request: it is longer than {MAX_LINE} bytes")
-    line, _, rest = data.partition(b"\n")
-    if rest:
-        raise ValueError("invalid request: more data came before the reply")
-    return decode_request(line)
+    line, _, first = data.partition(b"\n")
+    return decode_request(line), first
 
 
 async def _reply(channel: Channel, reply: dict[str, Any]) -> None:

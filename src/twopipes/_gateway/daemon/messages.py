@@ -1,6 +1,6 @@
 """What the relay and the commands send to the daemon: one line of JSON, and the daemon's reply, one line as well.
 
-After the reply to ``serve`` the connection carries the lines of MCP.
+After a ``serve`` request, and after the reply to it, the connection carries the lines of MCP.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ def serve_request(argv: list[str], options: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def exchange(sock: socket.socket, request: Mapping[str, Any], *, timeout: float) -> tuple[dict[str, Any], bytes]:
-    """Send a request and return the reply, and the bytes that follow it.
+def exchange(
+    sock: socket.socket, request: Mapping[str, Any], *, timeout: float, first: bytes = b""
+) -> tuple[dict[str, Any], bytes]:
+    """Send a request, and ``first`` after it. Return the reply, and the bytes that follow it.
 
     Raises:
         DaemonGone: The connection ended before the reply.
@@ -55,7 +57,7 @@ def exchange(sock: socket.socket, request: Mapping[str, Any], *, timeout: float)
     deadline = time.monotonic() + timeout
     try:
         sock.settimeout(timeout)
-        sock.sendall(json.dumps(request).encode() + b"\n")
+        sock.sendall(json.dumps(request).encode() + b"\n" + first)
         line, rest = _read_line(sock, deadline)
     except TimeoutError:
         raise DaemonError(f"the daemon did not reply within {timeout:g} s; end its process") from None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Seconds for running calls after the host has closed our stdin. The daemon ends the session earlier, unless it does not respond.
 LINGER = 10.0
+# Seconds between two looks at the parent before the first message.
+POLL = 1.0
 # No parent in this pid namespace (0), or init (1), which does not exit.
 IMMORTAL = 1
 LOST = (
@@ -44,7 +46,11 @@ def relay(argv: list[str], options: Mapping[str, Any]) -> int:
     open_null_above_standard_streams()  # the socket must not get the number of a closed stream
     # A signal ends this process at once; the daemon sees that the connection is closed.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sock, reply, early = open_session(serve_request(argv, options))
+    # A host that only starts the process needs no server yet. The daemon decides by the first message which server it shares.
+    first = _wait_for_input(host)
+    if not first:
+        return 0
+    sock, reply, early = open_session(serve_request(argv, options), first)
     if not copy(sock, early, host):
         write_stderr(LOST.format(pid=reply["pid"], log=log_path(socket_path())))
         return 1
@@ -66,6 +72,17 @@ def copy(sock: socket.socket, early: bytes, host: int) -> bool:
             return True
         data = _receive(sock)
     return ended.is_set()
+
+
+def _wait_for_input(host: int) -> bytes:
+    """Return the first bytes of the host, or nothing at EOF or when the host has exited."""
+    # Without a thread, because the start of the daemon forks.
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    while not poll.poll(POLL * 1000):
+        if host > IMMORTAL and os.getppid() != host:
+            return b""
+    return _read_input()
 
 
 def _copy_input(sock: socket.socket, ended: threading.Event) -> None:

@@ -39,8 +39,10 @@ KEPT_VARIABLES = frozenset(
 )
 
 
-def open_session(request: Mapping[str, Any]) -> tuple[socket.socket, dict[str, Any], bytes]:
+def open_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socket, dict[str, Any], bytes]:
     """Send a request to the daemon, which is started if necessary. Return the connection, the reply and the bytes after it.
+
+    ``first`` are the first bytes of the host. They are sent again if a daemon ends before it replies, because it ignores them then.
 
     Raises:
         DaemonError: The daemon cannot be started, or refused the request.
@@ -49,7 +51,7 @@ def open_session(request: Mapping[str, Any]) -> tuple[socket.socket, dict[str, A
     for attempt in range(ATTEMPTS):
         sock = connect_or_start()
         try:
-            return sock, *exchange(sock, request, timeout=REPLY_TIMEOUT)
+            return sock, *exchange(sock, request, timeout=REPLY_TIMEOUT, first=first)
         except DaemonGone:
             sock.close()
             if attempt == ATTEMPTS - 1:

@@ -266,7 +266,22 @@ def test_a_server_that_cannot_be_opened_is_refused_and_the_next_is_served():
     play(scene)
 
 
-@pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r\n\r\n", b'{"request":"dance"}\n', b'{"request":"status"}\n{"more":1}\n'])
+def test_the_first_message_may_come_with_the_request():
+    async def scene(stage):
+        async with await connect_unix(stage.path) as channel:
+            peer = Peer(channel)
+            request = {"request": "serve", "argv": ["a"], "cwd": "/", "environment": {}, "options": {}, "pid": 1, "host": 2}
+            first, second = json.dumps(PING), json.dumps(PING | {"id": 2})
+            channel.write(f"{json.dumps(request)}\n{first}\n{second[:9]}".encode())
+            assert (await peer.receive())["pid"] == os.getpid()
+            assert (await peer.receive())["id"] == 1
+            channel.write(f"{second[9:]}\n".encode())
+            assert (await peer.receive())["id"] == 2
+
+    play(scene)
+
+
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r\n\r\n", b'{"request":"dance"}\n'])
 def test_an_invalid_request_gets_an_error_and_others_are_served(line):
     async def scene(stage):
         first = await stage.connect()
