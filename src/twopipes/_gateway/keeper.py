@@ -39,6 +39,8 @@ _FINISH: Final = 0.5
 _GRACE: Final = 5.0
 # Requests that need no running server once its manifest is known. The level and the subscriptions are set when it starts.
 _NEEDS_NO_SERVER: Final = frozenset(("initialize", "server/discover", "logging/setLevel", "resources/unsubscribe"))
+# Seconds between two readings of the lists: a server may announce changes all the time.
+_PAUSE: Final = 1.0
 _LOGGER: Final = "twopipes.keep"
 
 
@@ -127,14 +129,22 @@ class KeptBack(Back):
         self.settings = settings
         self.manifest: Manifest | None = None  # of the previous run; then that of the last opening
         self.on_report: list[Callable[[LogParams], None]] = []  # called with what hosts should know about it
+        self.on_known: list[Callable[[], object]] = []  # called when known is set, and when an opening has failed
         self._command = command
         self._key: ManifestKey | None = None
         self._client_identity: ClientIdentity | None = None  # of the first host
         self._idle = IdleTimer(settings.idle, self._on_idle)
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._is_stale = False  # the lists have changed while they were read
+        self._is_stale = False  # the lists may have changed since they were read
+        self._announced: set[str] = set()  # the lists whose change was passed on since then
+        self._read_at = -_PAUSE
         self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def known(self) -> Opened | None:
+        """What is known about the server: from its last opening, or from its manifest."""
+        return self.opened or (None if self.manifest is None else self.manifest.opened)
 
     # For hosts
 
@@ -166,6 +176,12 @@ class KeptBack(Back):
             if self.settings.has_manifest:
                 self._key = ManifestKey.of(self._command, client.info, client.capabilities)
                 self.manifest = None if self._key is None else load(self._key)
+            if self.manifest is not None:
+                self._decided()
+
+    def _decided(self) -> None:
+        for callback in self.on_known:
+            callback()
 
     def _answers(self, call: Call | None) -> bool:
         """Whether the manifest answers a call, so that the server need not run: it was not started, was stopped, or has crashed."""
@@ -187,6 +203,10 @@ class KeptBack(Back):
             await super().ready(client)
         except TwopipesError as error:
             self._report("error", f"The server cannot be started: {error}")
+
+    def _opening_done(self, task: asyncio.Task[BackClient]) -> None:
+        super()._opening_done(task)
+        self._decided()
 
     def files_changed(self, paths: list[str]) -> None:
         """Start the server again, because these files have changed."""
@@ -243,6 +263,7 @@ class KeptBack(Back):
         """Pass a change on; one of a list makes the manifest stale."""
         super().changed(change)
         if change.kind != "resource":
+            self._announced.add(change.kind)
             self._refresh_soon()
 
     def _refresh_soon(self) -> None:
@@ -255,10 +276,12 @@ class KeptBack(Back):
 
     async def _refresh(self) -> None:
         """Read the lists of the server, announce those that differ from what hosts may have seen, and store them."""
+        loop = asyncio.get_running_loop()
         while self._is_stale and self.is_running:
-            self._is_stale = False
-            opened = self.opened
+            await asyncio.sleep(self._read_at + _PAUSE - loop.time())
+            opened, announced = self.opened, self._announced
             assert opened is not None
+            self._is_stale, self._announced, self._read_at = False, set(), loop.time()
             try:
                 with self._idle.used():
                     lists = await read_lists(self._fetch, opened.capabilities, max_pages=self.config.limits.max_pages)
@@ -268,12 +291,13 @@ class KeptBack(Back):
             if "tools/list" in lists:
                 self.tools.add(None, lists["tools/list"])
             if known is not None:
-                self._correct(known, self.manifest)
+                self._correct(known, self.manifest, announced | self._announced)
             if self._key is not None and self.manifest != known:
                 await asyncio.to_thread(save, self._key, self.manifest)
 
-    def _correct(self, known: Manifest, found: Manifest) -> None:
-        for kind in sorted(known.differences(found)):
+    def _correct(self, known: Manifest, found: Manifest, announced: set[str]) -> None:
+        """Announce what differs, unless the server has done so."""
+        for kind in sorted(known.differences(found) - announced):
             super().changed(Change(kind))
         if known.opened.capabilities != found.opened.capabilities:
             self._report("warning", "The server offers other capabilities than in its previous run; connect again to use them.")

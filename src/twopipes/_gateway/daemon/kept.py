@@ -6,35 +6,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from twopipes._gateway.back import Back, BackConfig, Opened
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.daemon.requests import ServeRequest
-from twopipes._gateway.front import GatewayServer
+from twopipes._gateway.keeper import KeepSettings, KeptBack, KeptServer, kept_config
 from twopipes._process.command import ServerCommand
 from twopipes._process.stderr import StderrLine
-from twopipes._protocol.dialect import dialect
 from twopipes._server.wire_log import Tracing, open_tracing
 
 
-class KeptServer:
+class DaemonServer:
     """The back of one server, as the daemon sees it (:class:`.service.Kept`)."""
 
-    def __init__(self, back: Back) -> None:
+    def __init__(self, back: KeptBack) -> None:
         self._back = back
 
     @property
     def era(self) -> Literal["modern", "legacy"] | None:
-        """The era of its last start."""
-        opened = self._back.opened
-        return None if opened is None else "modern" if dialect(opened.revision).modern else "legacy"
+        """The era of its last start, or of its manifest."""
+        known = self._back.known
+        return None if known is None else known.era
 
     def on_decided(self, call: Callable[[], object]) -> None:
-        """Call a function when the server was opened."""
-
-        def decided(_: Opened) -> None:
-            call()
-
-        self._back.on_opened.append(decided)
+        """Call a function when the era is known, or the server could not be opened."""
+        self._back.on_known.append(call)
 
     async def stop(self) -> None:
         """End the process. The next request starts it again."""
@@ -43,7 +37,7 @@ class KeptServer:
     def describe(self) -> dict[str, Any]:
         """Return the facts for ``keep status``."""
         back = self._back
-        info = None if back.opened is None else back.opened.server_info
+        info = None if back.known is None else back.known.server_info
         return {
             "name": None if info is None else info.name,
             "version": None if info is None else info.version,
@@ -56,13 +50,14 @@ class KeptServer:
         }
 
 
-def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) -> tuple[GatewayServer, KeptServer, Tracing | None]:
+def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) -> tuple[KeptServer, DaemonServer, Tracing | None]:
     """Make the front and the back of a server. It is not started yet.
 
     Raises:
         LocalProtocolError: The trace cannot be written, or an argument cannot be passed to a process.
     """
     options = request.options
+    settings = KeepSettings(is_lazy=options.is_lazy, idle=options.idle, has_manifest=options.has_manifest, watch=options.watch)
     command = ServerCommand(
         request.argv,
         env=request.environment,
@@ -70,6 +65,6 @@ def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) 
         cwd=request.cwd,
         stderr="tail" if options.log is None else Path(options.log),
     )
-    back = Back(command, config=BackConfig(on_stderr=on_stderr))
+    back = KeptBack(command, settings, config=kept_config(settings, on_stderr))
     tracing = None if options.trace is None else open_tracing(options.trace, lambda _: None, target=request.command)
-    return GatewayServer(Backs(lambda: back, shared=options.share_all)), KeptServer(back), tracing
+    return KeptServer(Backs(lambda: back, shared=options.share_all), settings), DaemonServer(back), tracing
