@@ -74,7 +74,9 @@ class Client:
                 self._rest += data
                 *lines, self._rest = self._rest.split(b"\n")
                 for line in lines:
-                    self._take(json.loads(line))
+                    read = json.loads(line)
+                    for message in read if isinstance(read, list) else [read]:
+                        self._take(message)
                 await self._tell()
         finally:
             self.over = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct
 
@@ -39,6 +39,8 @@ from twopipes._wire import LineRejected
 from twopipes.errors import ConnectionLost, McpError, QuestionFailed, RequestCancelled, TwopipesError
 
 _NO_OPTIONS = RequestOptions()
+# Messages that may wait for a server before notifications are dropped.
+_MAX_WAITING: Final = 1000
 Cause = Callable[[ConnectionLost], TwopipesError]
 """The reason for the end of a connection: turns the loss of one request into an error that explains it."""
 
@@ -229,10 +231,18 @@ class ClientConnection(SessionPump[ClientSession]):
         self.session.notify(method, params)
         self._flush_soon()
 
-    def forward(self, method: str, params: Any = UNSET) -> None:
-        """Send a notification of another client as it is."""
+    def forward(self, method: str, params: Any = UNSET) -> bool:
+        """Send a notification of another client as it is. Return False, and send nothing, while too many messages wait."""
+        if self._is_over or self._is_full:
+            return False
         self.session.forward(method, params)
         self._flush_soon()
+        return True
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the server does not read, and too many messages wait for it."""
+        return len(self.session.outbox) >= _MAX_WAITING
 
     # Events of the session
 

@@ -350,6 +350,11 @@ class HttpClientConnection(ClientConnection):
                                 self._take_event(event, asked)
                 return
 
+    @property
+    def _is_full(self) -> bool:
+        limit = self.session.limits.max_unsent
+        return super()._is_full or (limit is not None and self._unsent > limit)
+
     async def _wait_for_notices(self) -> None:
         """Read no further while the server leaves too many of our responses, of which it can demand any number."""
         limit = self.session.limits.max_unsent

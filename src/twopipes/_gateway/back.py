@@ -214,8 +214,7 @@ class Back:
         connection = None if self._client is None else self._client.connection
         if connection is None:
             return False
-        connection.forward(method, params)
-        return True
+        return connection.forward(method, params)
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Set the lowest level of the log messages of a legacy server."""
@@ -239,7 +238,7 @@ class Back:
         """
         self._watched[uri] += 1
         try:
-            if self._client is not None and uri not in self._watches:
+            if self._client is not None and (uri not in self._watches or self._watches[uri].is_over):
                 self._watches[uri] = self._new_watch(self._client, SubscriptionFilter(resource_subscriptions=[uri]))
             if uri in self._watches:
                 await self._watches[uri].ready()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 from twopipes._gateway.back import Back
@@ -59,8 +60,7 @@ class Backs:
         backs = list(self)
         self._shared = None
         self._own.clear()
-        for back in backs:
-            await back.close()
+        await asyncio.gather(*(back.close() for back in backs))
 
     def _make(self) -> Back:
         back = self._open_back()

@@ -32,7 +32,7 @@ from twopipes._protocol.types import CacheableResult, Implementation, Result, Se
 from twopipes._session.events import ClientOpened
 from twopipes._session.ledger import Call
 from twopipes._version import __version__
-from twopipes.errors import ClientClosed, InternalError, McpError, RemoteProtocolError, RequestId, TwopipesError
+from twopipes.errors import ClientClosed, InternalError, InvalidParams, McpError, RemoteProtocolError, RequestId, TwopipesError
 
 decode_members = Decoder(dict[str, Raw]).decode
 _OBJECT: Final = ord("{")
@@ -40,8 +40,7 @@ _OBJECT: Final = ord("{")
 _OWN_KEYS: Final = (META_PROGRESS_TOKEN, META_VERSION, META_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL)
 # Members of params that only a modern server understands.
 _MODERN_PARAMS: Final = ("inputResponses", "requestState")
-
-
+# The capabilities that the types know.
 _known_capabilities: Final = frozenset(field.encode_name for field in structs.fields(ServerCapabilities))
 GATEWAY: Final = Implementation("twopipes", __version__)
 """The client, to a server, if the host does not name its own."""
@@ -55,8 +54,15 @@ class Passed(NamedTuple):
 
 
 def request(call: Call, source: Dialect) -> Passed:
-    """Translate the params of a host's call for a server that speaks ``source``."""
-    params: dict[str, Any] = {} if call.raw_params is None else dict(decode_members(call.raw_params))
+    """Translate the params of a host's call for a server that speaks ``source``.
+
+    Raises:
+        InvalidParams: They are nested too deeply.
+    """
+    try:
+        params: dict[str, Any] = {} if call.raw_params is None else dict(decode_members(call.raw_params))
+    except (DecodeError, RecursionError) as error:
+        raise InvalidParams(f"the params of {call.method} cannot be decoded: {_why(error)}") from None
     name = NAME_MEMBERS.get(call.method)
     if name is not None and isinstance(value := getattr(call.params, name, None), str):
         params[name] = value  # a header may repeat it, and it decides whether the call is safe to repeat
@@ -86,8 +92,11 @@ def result(method: str, raw: Raw, source: Dialect, target: Dialect, *, server: I
         typed = _without_envelope(source.read_result(method, raw))
         fitted = target.fit(typed)
         if fitted is not typed:
-            return target_result(method, fitted, target, server=server)
-    members = decode_members(raw)
+            return _rewritten(method, fitted, raw, target, server=server)
+    try:
+        members = decode_members(raw)
+    except (DecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"the result of {method} cannot be decoded: {_why(error)}") from None
     if target.modern:
         to_modern(method, members, source, server=target.fit(server) if server is not None else None)
     elif source.modern:
@@ -110,9 +119,12 @@ def introduction(typed: Result, call: Call, opened: ClientOpened) -> Result:
     return RawResult(Raw(msgspec_json.encode({**theirs, **ours, "capabilities": capabilities})))
 
 
-def target_result(method: str, fitted: Result, target: Dialect, *, server: Implementation | None) -> Result:
-    """Return a typed result with the envelope of the host's revision; the session does not change it any more."""
-    return RawResult(Raw(msgspec_json.encode(target.finish(method, fitted, server_info=server))))
+def _rewritten(method: str, fitted: Result, raw: Raw, target: Dialect, *, server: Implementation | None) -> Result:
+    """Return a result that was adapted to the host's revision, with its envelope, and with unknown members of its first level."""
+    known = {field.encode_name for field in structs.fields(RESULTS[method])}
+    unknown = {name: value for name, value in decode_members(raw).items() if name not in known}
+    written = decode_members(msgspec_json.encode(target.finish(method, fitted, server_info=server)))
+    return RawResult(Raw(msgspec_json.encode({**unknown, **written})))
 
 
 def progress(raw: Raw, token: RequestId, target: Dialect) -> dict[str, Any]:
@@ -140,10 +152,11 @@ def _object(raw: Raw | None) -> dict[str, Any]:
     """Decode one level of an object; anything else counts as empty."""
     if raw is None or memoryview(raw)[0] != _OBJECT:
         return {}
-    try:
-        return dict(decode_members(raw))
-    except DecodeError as error:  # it was decoded before
-        raise RemoteProtocolError(f"_meta cannot be decoded: {error}") from error
+    return dict(decode_members(raw))
+
+
+def _why(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _without_envelope(typed: Result) -> Result:

@@ -37,6 +37,8 @@ from twopipes.errors import ConnectionLost, McpError
 
 # Seconds for a peer to read how its subscriptions have ended.
 _FINAL_WRITE = 0.5
+# Bytes of memory that a message in the outbox takes besides its line.
+_NOTIFICATION = 256
 
 
 class CallRunner(SessionPump[ServerSession]):
@@ -61,6 +63,7 @@ class CallRunner(SessionPump[ServerSession]):
         super().__init__(session)
         self._on_notification = on_notification
         self._on_stop = on_stop
+        self._backlog = 0  # bytes of forwarded notifications since the client stopped reading
         self.thread_id = threading.get_ident()
         self.process = this_process()
         self._handler = handler
@@ -331,9 +334,20 @@ class CallRunner(SessionPump[ServerSession]):
             self.report_progress(context, done, total, message)
 
     def forward(self, method: str, params: Any, context: Context | None = None) -> bool:
-        """Send a notification of another server as it is; see :meth:`ServerSession.forward`."""
+        """Send a notification of another server as it is; see :meth:`ServerSession.forward`.
+
+        While the client does not read, at most ``Limits.max_backlog`` bytes wait for it; further ones are dropped.
+        """
+        has_own_stream = context is not None and context.call.route is not None
+        waiting: CallRunner | Context = context if context is not None and has_own_stream else self
+        if not (self.is_blocked if context is None else self.is_blocked_for(context.call)):
+            waiting._backlog = 0
+        limit = self.session.limits.max_backlog
+        if limit is not None and waiting._backlog > limit:
+            return False
         sent = self.session.forward(method, params, call=None if context is None else context.call)
         if sent:
+            waiting._backlog += len(self.session.outbox[-1].line) + _NOTIFICATION
             if context is not None:
                 context._has_progressed = True  # a pause before the response, as after progress
             self._flush_soon()

@@ -163,6 +163,7 @@ class Context(Generic[LifespanT]):
         self._is_closed = False  # nothing can be reported or asked any more
         # Progress and log messages
         self._has_progressed = False
+        self._backlog = 0  # as in CallRunner, where the call has a stream of its own
         self._rate_limit: RateLimit | None = None
         self._postponed_progress: tuple[float, float | None, str | None] | None = None
         self._held: deque[tuple[Callable[..., bool], tuple[Any, ...]]] = deque(maxlen=_MAX_HELD)

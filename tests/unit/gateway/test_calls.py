@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import sessions
 from fake_server import SILENCE, Bare, FakeServer, Fault, scene, text
 from gateways import REVISIONS, through
 
@@ -185,3 +186,75 @@ async def test_calls_run_at_the_same_time():
         ids = [host.start_tool("x"), host.start_tool("y")]
         for each in ids:
             assert (await host.line_of(each))["result"]["content"][0]["text"] == "met"
+
+
+@pytest.mark.parametrize(("method", "params", "member"), [
+    ("resources/list", {"cursor": "c"}, "resources"),
+    ("resources/templates/list", {}, "resourceTemplates"),
+    ("prompts/list", {}, "prompts"),
+    ("resources/read", {"uri": "a:b"}, "contents"),
+    ("prompts/get", {"name": "p", "arguments": {"n": "1"}}, "messages"),
+    ("completion/complete", {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "n", "value": "v"}}, "completion"),
+])  # fmt: skip
+@every_pair
+@scene
+async def test_every_feature_passes(front, back, method, params, member):
+    values = {
+        "resources": [{"uri": "a:b", "name": "b", "own": 1}],
+        "resourceTemplates": [{"uriTemplate": "a:{x}", "name": "t", "own": 1}],
+        "prompts": [{"name": "p", "own": 1}],
+        "contents": [{"uri": "a:b", "text": "t", "own": 1}],
+        "messages": [{"role": "user", "content": {"type": "text", "text": "t", "own": 1}, "own": 1}],
+        "completion": {"values": ["v"], "total": 1, "own": 1},
+    }
+    fake = FakeServer({method: {member: values[member], "own": 2}}, speaks=back)
+    async with through(fake, front) as (host, _, _):
+        result = await host.result(method, **params)
+    assert (result[member], result["own"]) == (values[member], 2)
+    (received,) = fake.of(method)
+    received.pop("_meta", None)
+    assert received == params
+
+
+@scene
+async def test_a_result_that_the_host_cannot_read_is_rewritten_and_keeps_unknown_members():
+    tool = {"name": "x", "inputSchema": {"type": "object"}, "title": "X", "outputSchema": {"type": "object"}}
+    fake = FakeServer({"tools/list": {"tools": [tool], "own": [1], "nextCursor": "c"}})
+    async with through(fake, "2024-11-05") as (host, _, _):
+        result = await host.result("tools/list")
+    assert result == {"tools": [{"name": "x", "inputSchema": {"type": "object"}}], "own": [1], "nextCursor": "c"}
+
+
+@every_pair
+@scene
+async def test_a_result_that_breaks_the_protocol_is_an_error_only_where_it_must_be_translated(front, back):
+    fake = FakeServer({"tools/call": [Bare({"content": "no list"}), text("next")]}, speaks=back)
+    async with through(fake, front) as (host, _, _):
+        line = await host.request("tools/call", name="x")
+        if front == back:
+            assert line["result"] == {"content": "no list"}
+        else:
+            assert line["error"]["code"] == -32603
+            assert "the result of tools/call is invalid" in line["error"]["message"]
+        assert await host.text("x") == "next"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@scene
+async def test_params_nested_too_deeply_are_an_error_and_the_next_call_is_served(revision):
+    async with through(FakeServer(speaks=revision), revision) as (host, _, _):
+        deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
+        meta = json.dumps({"_meta": sessions.modern(0, "x")["params"]["_meta"]})[1:-1].encode() if host.modern else b'"b":1'
+        line = b'{"jsonrpc":"2.0","id":"deep","method":"own/deep","params":{"a":%s,%s}}\n'
+        host.channel.write(line % (deep, meta))
+        assert "error" in await host.until(lambda: next((each for each in host.lines if "error" in each), None))
+        assert await host.text("x") == "done"
+
+
+@scene
+async def test_the_members_of_a_batch_are_served():
+    async with through(FakeServer(speaks="2025-03-26"), "2025-03-26") as (host, _, fake):
+        batch = [sessions.request(number, "tools/call", name=f"t{number}") for number in (71, 72)]
+        host.channel.write(json.dumps(batch).encode() + b"\n")
+        await fake.until("tools/call", 2)
+        assert [(await host.line_of(each["id"]))["result"]["content"] for each in batch] == [text("done")["content"]] * 2
