@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twopipes._process.lookup import look_up
+from twopipes._tools.install.keep import without_keep
 from twopipes._tools.install.server_name import declared_name
 from twopipes._tools.usage import UsageError, split_target
 
@@ -21,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _GENERIC_NAMES = {"server", "main", "__main__", "__init__", "app", "index", "cli", "run", "mcp_server", "src"}
 # Programs that run what their arguments name.
 _RUNNERS = re.compile(r"(python|pypy|node|npx|npm|uvx|uv|pipx|bunx|bun|deno|pnpm|yarn|docker|podman|sh|bash|env|twopipes)[0-9.]*")
-_RUNNER_VERBS = {"run", "exec", "tool", "x", "dlx", "tap", "start"}
+_RUNNER_VERBS = {"run", "exec", "tool", "x", "dlx", "tap", "dev", "bridge", "start"}
 
 
 class Resolved(NamedTuple):
@@ -58,6 +59,7 @@ def resolved(words: Sequence[str], environment: Mapping[str, str], folder: str) 
 
 def suggested_name(words: Sequence[str], folder: str) -> str:
     """Suggest a name for a server: the one in its source, or else one made from its command."""
+    words = without_keep(words) or words
     if declared := _cleaned(declared_name(words, folder) or ""):
         return declared
     name = ""

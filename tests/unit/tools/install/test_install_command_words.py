@@ -83,6 +83,8 @@ def test_a_missing_program_is_noted(folder):
         ("python -m storms.__main__", "storms"),
         ("/opt/.venv/bin/python -m storms", "storms"),
         ("twopipes run server.py:app", "weather"),
+        ("twopipes dev server.py", "weather"),
+        ("python -m twopipes keep --idle 10m -- uvx storms", "storms"),
         ("uv run storms.py", "storms"),
         ("uvx mcp-server-time", "mcp-server-time"),
         ("uvx mcp-server-time@1.2", "mcp-server-time"),
