@@ -461,3 +461,19 @@ def test_large_messages_pass_in_both_directions(host, wire):
     failed = child.ask(modern(2, "tools/call", name="steps", arguments={"count": 0, "name": "y" * 5_000_000}))
     assert len(text_of(failed)) == 5_000_000
     assert child.finish() == []
+
+
+# Reload
+
+
+def test_hosts_that_share_a_server_get_its_new_code(host, write):
+    pytest.importorskip("watchfiles")
+    file = write(SERVER.format(eras="both"))
+    children = [host("--watch", file, command=python(file)) for _ in range(2)]
+    assert len({pid_of(child) for child in children}) == 1
+    write(SERVER.format(eras="both").replace('return "done"', 'return "new"'))
+    for child in children:
+        until(lambda child=child: text_of(child.ask(modern(2, "tools/call", name="open_gate", arguments={}))) == "new")
+    assert len({pid_of(child) for child in children}) == 1
+    for child in children:
+        assert child.finish() == []
