@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -276,6 +277,24 @@ def test_a_host_that_is_killed_does_not_affect_another(host, status):
     assert pid_of(other) == pid
 
 
+def test_a_question_of_a_legacy_server_is_refused_while_two_hosts_have_calls(host, status):
+    """Nothing in the question names the call that caused it, so it may belong to either host."""
+    one, other = (host("--share=all", eras="legacy") for _ in range(2))
+    for child in (one, other):
+        child.initialize(elicitation={})
+    other.send(call(1, "wait"))
+    until(lambda: status()["servers"][0]["open_calls"] == 1)
+    refused = one.ask(call(2, "ask", name="Anna"))
+    assert "error" in refused or refused["result"]["isError"]
+    assert text_of(one.ask(call(3, "open_gate"))) == "done"
+    other.receive_response(1)
+    one.send(call(4, "ask", name="Anna"))
+    question = one.receive()
+    assert question["params"]["message"] == "Who is Anna?"
+    one.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}})
+    assert text_of(one.receive_response(4)) == "decline"
+
+
 # The life of the daemon
 
 
@@ -384,6 +403,26 @@ def test_a_folder_that_others_can_open_is_refused(host, state):
         assert "chmod 700" in child.complaints()
     finally:
         (state / "twopipes" / "share").chmod(0o700)
+
+
+def test_the_lists_are_answered_while_the_shared_server_starts(host, keep, write, state, tmp_path):
+    """From the second start on. The server starts when the test lets it."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    text = f"open({str(gate)!r}).read()\n" + textwrap.dedent(SERVER.format(eras="both"))
+    command = python(write(text, "slow.py"))
+    first = host(command=command)
+    first.send(modern(1, "tools/list"))
+    gate.write_text("start", encoding="utf-8")
+    tools = first.receive_response(1)["result"]["tools"]
+    until(lambda: list((state / "twopipes" / "manifests").glob("*.json")))
+    first.finish()
+    keep("stop")
+    second, third = host(command=command), host(command=command)
+    for child in (second, third):
+        assert child.ask(modern(1, "tools/list"))["result"]["tools"] == tools
+    gate.write_text("start", encoding="utf-8")
+    assert pid_of(second) == pid_of(third)
 
 
 # The commands

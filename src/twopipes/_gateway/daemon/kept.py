@@ -11,6 +11,7 @@ from twopipes._gateway.daemon.requests import ServeRequest
 from twopipes._gateway.keeper import KeepSettings, KeptBack, KeptServer, kept_config
 from twopipes._process.command import ServerCommand
 from twopipes._process.stderr import StderrLine
+from twopipes._server.log import logger
 from twopipes._server.wire_log import Tracing, open_tracing
 
 
@@ -66,5 +67,9 @@ def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) 
         stderr="tail" if options.log is None else Path(options.log),
     )
     back = KeptBack(command, settings, config=kept_config(settings, on_stderr))
-    tracing = None if options.trace is None else open_tracing(options.trace, lambda _: None, target=request.command)
+    tracing = None if options.trace is None else open_tracing(options.trace, _warn, target=request.command)
     return KeptServer(Backs(lambda: back, shared=options.share_all), settings), DaemonServer(back), tracing
+
+
+def _warn(text: str) -> None:
+    logger.warning("%s", text.removesuffix("\n"))

@@ -22,7 +22,7 @@ from twopipes._server.shutdown import GRACE, Ending
 from twopipes._server.wire_log import Tracing
 
 # Seconds that another host waits for the first start of a server, because only then it is known whether they can share it.
-DECIDE_WITHIN: Final = 10.0
+DECIDE_WITHIN: Final = 25.0
 # Seconds for the end of a server: of its sessions, and then of its process (ShutdownPlan).
 END_WITHIN: Final = 12.0
 # Characters of a sharing key that name a server in `keep status`.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Seconds. A daemon needs about 0.2 s to start on an idle machine.
 START_TIMEOUT = 20.0
 # Seconds. The daemon may wait for another host's server to start before it replies (daemon.py).
-REPLY_TIMEOUT = 30.0
+REPLY_TIMEOUT = 60.0
 # Seconds between two attempts to take the lock, or to connect to a socket whose queue is full.
 PAUSE = 0.01
 # How often to connect again to a daemon that was about to end.
