@@ -182,8 +182,11 @@ class Back:
         self.calls[call] = None
         self.calls_total += 1
         try:
-            async with self.questions.during(call):
+            if call.call.dialect.modern and client.era == "modern":  # questions are in results, which pass as they are
                 result: Raw = await client.request_raw(method, params, options)
+            else:
+                async with self.questions.during(call):
+                    result = await client.request_raw(method, params, options)
         except ClientClosed:
             if self._is_closed:
                 raise

@@ -7,7 +7,7 @@ express it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +34,8 @@ from twopipes._session.ledger import Call
 from twopipes._version import __version__
 from twopipes.errors import ClientClosed, InternalError, InvalidParams, McpError, RemoteProtocolError, RequestId, TwopipesError
 
-decode_members = Decoder(dict[str, Raw]).decode
+decode_members: Final[Callable[[Raw | bytes], dict[str, Any]]] = Decoder(dict[str, Raw]).decode
+"""Decode one level of an object; its members stay raw."""
 _OBJECT: Final = ord("{")
 # The keys of _meta that each side of the gateway writes itself.
 _OWN_KEYS: Final = (META_PROGRESS_TOKEN, META_VERSION, META_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL)
@@ -60,7 +61,7 @@ def request(call: Call, source: Dialect) -> Passed:
         InvalidParams: They are nested too deeply.
     """
     try:
-        params: dict[str, Any] = {} if call.raw_params is None else dict(decode_members(call.raw_params))
+        params: dict[str, Any] = {} if call.raw_params is None else decode_members(call.raw_params)
     except (DecodeError, RecursionError) as error:
         raise InvalidParams(f"the params of {call.method} cannot be decoded: {_why(error)}") from None
     name = NAME_MEMBERS.get(call.method)
@@ -129,7 +130,7 @@ def _rewritten(method: str, fitted: Result, raw: Raw, target: Dialect, *, server
 
 def progress(raw: Raw, token: RequestId, target: Dialect) -> dict[str, Any]:
     """Translate the params of a progress report: the token becomes that of the host."""
-    params: dict[str, Any] = dict(decode_members(raw))
+    params: dict[str, Any] = decode_members(raw)
     params["progressToken"] = token
     if target.revision == "2024-11-05":
         params.pop("message", None)
@@ -152,7 +153,7 @@ def _object(raw: Raw | None) -> dict[str, Any]:
     """Decode one level of an object; anything else counts as empty."""
     if raw is None or memoryview(raw)[0] != _OBJECT:
         return {}
-    return dict(decode_members(raw))
+    return decode_members(raw)
 
 
 def _why(error: Exception) -> str:
