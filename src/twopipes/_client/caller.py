@@ -12,6 +12,7 @@ from msgspec import json as msgspec_json
 from twopipes._client.connection import ClientConnection, PendingRequest
 from twopipes._client.options import RequestOptions
 from twopipes._client.supervisor import Supervisor
+from twopipes._protocol.passed_questions import questions_in
 from twopipes._protocol.types import (
     CallToolParams,
     ElicitRequest,
@@ -143,7 +144,7 @@ class Caller:
                 await self._refresh_tools()  # the schema of the tool says which headers it wants
                 continue
             if type(result) is Raw and call.options.answer_all is not None:
-                result = connection.session.dialect.read_questions(call.method, result) or result
+                result = questions_in(call.method, result, connection.session.dialect) or result
             if type(result) is not InputRequiredResult:
                 return result
             if call.options.on_questions is not None:

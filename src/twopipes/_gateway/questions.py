@@ -20,6 +20,8 @@ from msgspec import DecodeError
 from msgspec.json import Decoder
 
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
+from twopipes._protocol.dialect import Dialect
+from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
 from twopipes._protocol.revisions import MAY_ASK_BACK
 from twopipes._protocol.types import (
     ClientCapabilities,
@@ -173,15 +175,15 @@ class Questions:
         question = _question_of(call)
         calls = [asked.context.origin for asked in causes if isinstance(getattr(asked.context, "origin", None), FrontCall)]
         try:
-            answer: Result = await self._ask(question, calls)
+            answer = await self._ask(question, calls)
         except McpError as error:
             _log.info("%s of the server behind the gateway got an error: %s", call.method, error.message)
             raise
         except TwopipesError as error:
             raise InternalError(f"{call.method} could not be passed to the host: {error}") from None
-        return answer
+        return _written(answer, call.dialect)
 
-    async def _ask(self, question: InputRequest, calls: Collection[FrontCall]) -> Any:
+    async def _ask(self, question: Question, calls: Collection[FrontCall]) -> Any:
         callers = {_caller_of(call) for call in calls}
         if len(callers) > 1:
             raise _refusal(
@@ -200,7 +202,7 @@ class Questions:
         runners = {call.runner for call in calls} or set(self.hosts())
         return await self._ask_outside(question, [runner for runner in runners if not runner.session.is_shared])
 
-    async def _ask_in(self, call: FrontCall, question: InputRequest) -> Any:
+    async def _ask_in(self, call: FrontCall, question: Question) -> Any:
         """Ask the host during one of its calls."""
         self._carried[call] += 1
         self._note_visit(question, call.runner)
@@ -212,7 +214,7 @@ class Questions:
             if call in self._carried:
                 self._carried[call] -= 1
 
-    async def _ask_outside(self, question: InputRequest, runners: Sequence[CallRunner]) -> Any:
+    async def _ask_outside(self, question: Question, runners: Sequence[CallRunner]) -> Any:
         """Ask a question that belongs to no call, such as that for the roots after the handshake, if there is only one host."""
         if len(runners) != 1:
             why = "no host is connected that can answer" if not runners else f"{len(runners)} hosts use the server"
@@ -235,7 +237,7 @@ class Questions:
                 held.is_over.set()
                 self._release(runner, held)
 
-    async def _next_call(self, held: _Held, question: InputRequest) -> FrontCall:
+    async def _next_call(self, held: _Held, question: Question) -> FrontCall:
         """Wait for a call of a modern host, which can be asked only in the response to one."""
         try:
             async with asyncio.timeout(_LONGEST_HOLD):
@@ -259,8 +261,9 @@ class Questions:
         for held in waiting:
             await held.is_over.wait()
 
-    def _note_visit(self, question: InputRequest, runner: CallRunner) -> None:
-        elicitation_id = question.params.elicitation_id if isinstance(question, ElicitRequest) else None
+    def _note_visit(self, question: Question, runner: CallRunner) -> None:
+        asked = plain(question)
+        elicitation_id = asked.params.elicitation_id if isinstance(asked, ElicitRequest) else None
         if elicitation_id is not None:
             self._visits[elicitation_id] = runner
             if len(self._visits) > _MAX_VISITS:
@@ -277,7 +280,7 @@ class Questions:
         asked = asking.input_requests or {}
         if len(asked) > _MAX_QUESTIONS:
             raise InternalError(f"the server answered {method} with {len(asked):,} questions; the limit is {_MAX_QUESTIONS}")
-        tasks = {key: asyncio.ensure_future(ask(call, question)) for key, question in asked.items()}
+        tasks = {key: asyncio.ensure_future(_answer_one(call, question)) for key, question in asked.items()}
         try:
             return {key: await task for key, task in tasks.items()}
         except _CallEnded:
@@ -288,7 +291,13 @@ class Questions:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-async def ask(call: FrontCall, question: InputRequest) -> Any:
+async def _answer_one(call: FrontCall, question: Question) -> Result:
+    """Ask a host a question of a modern server, and return the answer for that server."""
+    answer = await ask(call, question)
+    return _written(answer, question.source) if isinstance(question, PassedQuestion) else _written(answer, call.call.dialect)
+
+
+async def ask(call: FrontCall, question: Question) -> Any:
     """Ask the host of a call one question, and return the answer. Cancel this to withdraw it.
 
     Raises:
@@ -319,21 +328,27 @@ def _can_ask(call: FrontCall) -> bool:
     return not call.context._is_closed and (not call.call.dialect.modern or call.call.method in MAY_ASK_BACK)
 
 
-def _question_of(call: Call) -> InputRequest:
+def _question_of(call: Call) -> Question:
     kind = _KINDS.get(call.method)
     if kind is None:
         raise MethodNotFound(f"{call.method} cannot be passed to a host")
     question: InputRequest = kind(call.params)
-    return question
+    return question if call.raw_params is None else PassedQuestion(question, call.raw_params, call.dialect)
 
 
-def _refusal(question: InputRequest, why: str) -> McpError:
+def _written(answer: Any, target: Dialect) -> Result:
+    """Return an answer of a host for a server that speaks ``target``."""
+    result: Result = answer.written(target) if isinstance(answer, PassedAnswer) else answer
+    return result
+
+
+def _refusal(question: Question, why: str) -> McpError:
     text = f"{method_of(question)} was not passed to a host: {why}"
     _log.warning("%s", text)
     return InternalError(text)
 
 
-def _not_declared(error: CapabilityMissing, question: InputRequest, declared: ClientCapabilities) -> McpError:
+def _not_declared(error: CapabilityMissing, question: Question, declared: ClientCapabilities) -> McpError:
     """Return the error that a legacy client would send (ER-15)."""
     ((name, details),) = error.required.items()
     if declared.allows(name):

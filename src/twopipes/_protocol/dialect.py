@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar
 
-from msgspec import DecodeError, Raw, Struct, structs
+from msgspec import DecodeError, Raw, Struct, ValidationError, structs
 from msgspec.json import Decoder
 
 from twopipes._jsonrpc import ErrorObject
@@ -149,18 +149,6 @@ class Dialect(Adapter):
             )
         return questions
 
-    def read_questions(self, method: str, raw: Raw) -> t.InputRequiredResult | None:
-        """Decode a result that asks for input; return ``None`` for any other result.
-
-        Raises:
-            RemoteProtocolError: The questions are invalid.
-        """
-        if not self.modern or method not in revisions.MAY_ASK_BACK or _result_type(raw) != "input_required":
-            return None
-        questions = self.read_result(method, raw)
-        assert isinstance(questions, t.InputRequiredResult)
-        return questions
-
     def _read_result(self, kind: type[M], method: str, raw: Raw | bytes) -> M:
         try:
             return read(kind, raw)
@@ -175,7 +163,10 @@ class Dialect(Adapter):
         """Convert a user's answer back to the form as it was before :meth:`fit` replaced multiple choices (EL-03)."""
         if asked.requested_schema is None or answer.content is None:
             return answer
-        content = restored_answer(asked.requested_schema, answer.content, self.revision)
+        try:
+            content = restored_answer(asked.requested_schema, answer.content, self.revision)
+        except ValidationError:  # a form of another server that breaks a rule was passed on as it is
+            return answer
         return answer if content == answer.content else structs.replace(answer, content=content)
 
     # Writing

@@ -16,7 +16,8 @@ from typing import Any
 
 from twopipes._channels.fork import this_process
 from twopipes._connection import SessionPump
-from twopipes._protocol.types import CallToolResult, InputRequest, LoggingLevel, Result
+from twopipes._protocol.passed_questions import Question
+from twopipes._protocol.types import CallToolResult, LoggingLevel, Result
 from twopipes._server.context import GAP, Context, Next, RateLimit
 from twopipes._server.failures import failure_response, log_failure
 from twopipes._server.forked_child import exit_at_loop, exit_child
@@ -360,14 +361,14 @@ class CallRunner(SessionPump[ServerSession]):
             self._flush_soon()
         return sent
 
-    def ask(self, call: Call, questions: Mapping[str, InputRequest]) -> dict[str, Any] | None:
+    def ask(self, call: Call, questions: Mapping[str, Question]) -> dict[str, Any] | None:
         """Ask the client on behalf of a call; see :meth:`ServerSession.ask`."""
         answers = self.session.ask(call, questions, now=self.loop.time())
         self._flush_soon()
         self._set_timer()
         return answers
 
-    async def ask_session(self, question: InputRequest) -> Any:
+    async def ask_session(self, question: Question) -> Any:
         """Ask the client of a legacy session outside of any call, and return its answer; see :meth:`ServerSession.ask_session`."""
         asked = self.session.ask_session(question, now=self.loop.time())
         answer = self._session_questions[asked] = self.loop.create_future()

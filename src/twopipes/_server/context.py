@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from msgspec import Struct
 
+from twopipes._protocol.passed_questions import Question
 from twopipes._protocol.types import (
     ClientCapabilities,
     CreateMessageParams,
@@ -20,7 +21,6 @@ from twopipes._protocol.types import (
     ElicitRequest,
     ElicitResult,
     Implementation,
-    InputRequest,
     ListRootsRequest,
     LoggingLevel,
     ModelPreferences,
@@ -172,7 +172,7 @@ class Context(Generic[LifespanT]):
         self._open_questions = 0
         self._key_counts: dict[str, int] = {}
         self._times_asked: dict[str, int] = {}
-        self._pending: dict[str, InputRequest] = {}
+        self._pending: dict[str, Question] = {}
         self._futures: dict[str, asyncio.Future[Any]] = {}
         self._is_asking = False
         self._is_ask_scheduled = False
@@ -378,7 +378,7 @@ class Context(Generic[LifespanT]):
         self._key_counts[kind] = self._key_counts.get(kind, 0) + 1
         return f"{kind}-{self._key_counts[kind]}"
 
-    async def _ask(self, question: InputRequest, key: str) -> Any:
+    async def _ask(self, question: Question, key: str) -> Any:
         if self._is_closed:
             raise LocalProtocolError(f"{self.call!r} is over; nothing can be asked on its behalf")
         if key in self._futures:
@@ -400,7 +400,7 @@ class Context(Generic[LifespanT]):
             raise answer
         return answer
 
-    async def _ask_alone(self, question: InputRequest, key: str) -> Any:
+    async def _ask_alone(self, question: Question, key: str) -> Any:
         """Ask a legacy client at once, so that the answer does not wait for those to other questions."""
         future = self._futures[key] = self._loop.create_future()
         try:

@@ -14,6 +14,7 @@ from msgspec import json as msgspec_json
 
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol import types as t
+from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.input_requests import SamplingMessage
 from twopipes._protocol.methods import KNOWN_METHODS
@@ -150,7 +151,7 @@ class ClientSession(ClientOpening):
         if asked.round >= _MAX_ROUNDS:
             raise RemoteProtocolError(f"the server asked for input {asked.round} times for one {asked.method}; giving up")
         spoken = self.dialect
-        given = {key: Raw(msgspec_json.encode(spoken.fit(answers[key]))) for key in questions} or None
+        given = {key: _as_raw(answers[key], spoken) for key in questions} or None
         # MR-07: the state is sent back unchanged, or not at all if there was none; MR-09: nothing of an earlier round is kept.
         if isinstance(asked.params, Params):
             params: Any = structs.replace(cast("Any", asked.params), input_responses=given, request_state=asking.request_state)
@@ -355,6 +356,7 @@ class ClientSession(ClientOpening):
             declared,
             progress_token=progress_token(params.meta or {}),
             batch=batch,
+            raw_params=None if request.params is UNSET else request.params,
         )
 
     def _check_conversation(self, messages: Sequence[SamplingMessage]) -> None:
@@ -368,5 +370,9 @@ class ClientSession(ClientOpening):
         """Respond only to a broken request with an id in a legacy session; other lines are stray output (JR-16, FR-10)."""
         return self.phase is ClientPhase.LEGACY and rejected.request_id is not None
 
-    def _finish(self, call: Call, result: Result) -> Result:
-        return call.dialect.fit(result)
+    def _finish(self, call: Call, result: Result) -> Any:
+        return result.raw if type(result) is RawResult else call.dialect.fit(result)
+
+
+def _as_raw(answer: Any, spoken: Dialect) -> Raw:
+    return answer.raw if type(answer) is RawResult else Raw(msgspec_json.encode(spoken.fit(answer)))

@@ -21,6 +21,7 @@ from msgspec import UNSET, Raw, Struct, structs
 from twopipes._jsonrpc import Request
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect
+from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
 from twopipes._protocol.revisions import MAY_ASK_BACK
 from twopipes._session.ledger import Call, Outgoing, SentRequest
 from twopipes._session.state_token import StateSealer, binding_of
@@ -31,9 +32,9 @@ from twopipes.settings import InputPolicy
 _URL_NEEDS_ID_IN: Final = "2025-11-25"
 
 
-def method_of(question: t.InputRequest) -> str:
+def method_of(question: Question) -> str:
     """Return the method of a question when it is sent as a request."""
-    return str(question.__struct_config__.tag)
+    return str(plain(question).__struct_config__.tag)
 
 
 def needed_capability(question: t.InputRequest) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def needed_capability(question: t.InputRequest) -> dict[str, Any]:
     return {"roots": {}}
 
 
-def check_declared(question: t.InputRequest, dialect: Dialect, capabilities: t.ClientCapabilities) -> None:
+def check_declared(question: Question, dialect: Dialect, capabilities: t.ClientCapabilities) -> None:
     """Raise CapabilityMissing if the client did not declare what a question needs, or its revision has no such question."""
-    needed = needed_capability(question)
+    needed = needed_capability(plain(question))
     exists = dialect.modern or dialect.asks(method_of(question))
     if not exists or not _is_declared(needed, capabilities):
         raise CapabilityMissing(needed)
@@ -90,7 +91,7 @@ class InputRounds(ABC):
     def __init__(self, policy: InputPolicy) -> None:
         self._policy = policy
 
-    def ask(self, call: Call, questions: Mapping[str, t.InputRequest], *, now: float) -> dict[str, Any] | None:
+    def ask(self, call: Call, questions: Mapping[str, Question], *, now: float) -> dict[str, Any] | None:
         """Ask the client all the questions in one round.
 
         The same question under the same key is asked only once. Returns the answers by key if all are known already, else ``None``:
@@ -101,7 +102,8 @@ class InputRounds(ABC):
             check_declared(question, call.dialect, call.capabilities)
             given = call.answers.get(key) or self._volunteered(call, key, question)
             if given is not None and given.digest == _digest(question):
-                known[key] = read_answer(call.dialect, given)
+                answer = read_answer(call.dialect, given)
+                known[key] = PassedAnswer(answer, given.answer, call.dialect) if isinstance(question, PassedQuestion) else answer
         if len(known) == len(questions):
             return known
         if self._policy.max_rounds is not None and call.rounds >= self._policy.max_rounds:
@@ -111,9 +113,9 @@ class InputRounds(ABC):
         return None
 
     @abstractmethod
-    def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None: ...
+    def _send_questions(self, call: Call, questions: Mapping[str, Question], known: dict[str, Any], now: float) -> None: ...
 
-    def _volunteered(self, call: Call, key: str, question: t.InputRequest) -> Given | None:
+    def _volunteered(self, call: Call, key: str, question: Question) -> Given | None:
         """Return an answer that came before its question."""
         return None
 
@@ -126,8 +128,8 @@ def read_answer(dialect: Dialect, given: Given) -> Any:
         raise InvalidParams(f"an input response does not match {given.method}: {error.what}") from None
 
 
-def _digest(question: t.InputRequest) -> str:
-    return binding_of(method_of(question), question.params or {}).hex()[:32]
+def _digest(question: Question) -> str:
+    return binding_of(method_of(question), plain(question).params or {}).hex()[:32]
 
 
 class _Group(Struct, eq=False):
@@ -148,7 +150,7 @@ class LegacyInputRounds(InputRounds):
         # By call. A list, because a handler may ask several times concurrently.
         self.groups: dict[Call, list[_Group]] = {}
 
-    def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None:
+    def _send_questions(self, call: Call, questions: Mapping[str, Question], known: dict[str, Any], now: float) -> None:
         group = _Group(call, dict(known))
         lines: list[bytes] = []
         try:
@@ -167,9 +169,7 @@ class LegacyInputRounds(InputRounds):
         for asked, line in zip(group.missing.values(), lines, strict=True):
             self._send(asked, line)
 
-    def ask_session(
-        self, question: t.InputRequest, dialect: Dialect, capabilities: t.ClientCapabilities, *, now: float
-    ) -> SentRequest:
+    def ask_session(self, question: Question, dialect: Dialect, capabilities: t.ClientCapabilities, *, now: float) -> SentRequest:
         """Ask one question that belongs to no call."""
         check_declared(question, dialect, capabilities)
         asked = self._outgoing.open(method_of(question), question, now=now, idle=self._policy.wait)
@@ -208,11 +208,13 @@ class LegacyInputRounds(InputRounds):
         return open_questions
 
 
-def _question_line(asked: SentRequest, question: t.InputRequest, dialect: Dialect) -> bytes:
-    params: t.Params | None = question.params
+def _question_line(asked: SentRequest, question: Question, dialect: Dialect) -> bytes:
+    params: t.Params | None = plain(question).params
     is_url = isinstance(params, t.ElicitParams) and params.mode == "url" and params.elicitation_id is None
     if is_url and dialect.revision == _URL_NEEDS_ID_IN:
         params = structs.replace(cast("t.ElicitParams", params), elicitation_id=_token())  # EL-10
+    elif isinstance(question, PassedQuestion):
+        return encode_line(Request(asked.id, asked.method, question.written(dialect).params))
     return encode_line(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 
@@ -229,7 +231,7 @@ class _Waiting(Struct, eq=False):
     """A handler in memory that waits for the retry of its call."""
 
     call: Call
-    questions: Mapping[str, t.InputRequest]
+    questions: Mapping[str, Question]
     deadline: float | None
 
 
@@ -259,7 +261,7 @@ class ModernInputRounds(InputRounds):
         # In the order of their deadlines, which is the order in which they asked.
         self.waiting: OrderedDict[str, _Waiting] = OrderedDict()
 
-    def _send_questions(self, call: Call, questions: Mapping[str, t.InputRequest], known: dict[str, Any], now: float) -> None:
+    def _send_questions(self, call: Call, questions: Mapping[str, Question], known: dict[str, Any], now: float) -> None:
         if call.method not in MAY_ASK_BACK:  # MR-01
             raise LocalProtocolError(f"{call.method} must not ask the client for input; only {', '.join(MAY_ASK_BACK)} may")
         # Unique among all processes and connections: a state from elsewhere must not resume a handler here.
@@ -277,12 +279,16 @@ class ModernInputRounds(InputRounds):
             expires=now + self._unix_offset + self._policy.state_lifetime,
         )
         deadline = None if self._policy.wait is None else now + self._policy.wait
-        if self._respond(call, t.InputRequiredResult(input_requests=missing, request_state=state)):
+        asked: Any = {
+            key: question.written(call.dialect) if isinstance(question, PassedQuestion) else question
+            for key, question in missing.items()
+        }
+        if self._respond(call, t.InputRequiredResult(input_requests=asked, request_state=state)):
             self.waiting[call.dialogue] = _Waiting(call, questions, deadline)
             if len(self.waiting) > self._policy.max_waiting:
                 self._abandon_first()
 
-    def _volunteered(self, call: Call, key: str, question: t.InputRequest) -> Given | None:
+    def _volunteered(self, call: Call, key: str, question: Question) -> Given | None:
         # A client that knows the questions of a tool may answer them in its first request, which has no state. Later requests
         # answer what their state asks.
         if call.method not in MAY_ASK_BACK or call.params.request_state is not None:
@@ -294,7 +300,7 @@ class ModernInputRounds(InputRounds):
         call.answers = {**call.answers, key: given}
         return given
 
-    def resume(self, retry: Call, *, now: float) -> tuple[Call, Mapping[str, t.InputRequest] | None]:
+    def resume(self, retry: Call, *, now: float) -> tuple[Call, Mapping[str, Question] | None]:
         """Find the handler that waits for a call with a ``requestState`` (MR-14 to MR-16).
 
         Return the call that continues and its questions; without questions, the call starts from the beginning. If the retry left

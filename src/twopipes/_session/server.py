@@ -17,8 +17,9 @@ from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import dialect
+from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
-from twopipes._protocol.types import InputRequest, LoggingLevel, Result, SubscriptionsListenResult
+from twopipes._protocol.types import LoggingLevel, Result, SubscriptionsListenResult
 from twopipes._session import events
 from twopipes._session.base import Outbound
 from twopipes._session.eras import Phase
@@ -74,7 +75,7 @@ class ServerSession(ServerGate):
         transparent: bool = False,
     ) -> None:
         super().__init__(profile, limits=limits or Limits(), delegates=delegates, transparent=transparent)
-        self._is_shared = shared
+        self.is_shared = shared
         if shared:
             self.incoming = Incoming(max_open=self.limits.max_in_flight, by_route=True)
         policy = questions or InputPolicy()
@@ -137,7 +138,7 @@ class ServerSession(ServerGate):
         """Notify every subscriber of a change, in the way of its era, and no one else (SU-05, TL-17)."""
         self._changes[change] = None
 
-    def ask(self, call: Call, questions: Mapping[str, InputRequest], *, now: float) -> dict[str, Any] | None:
+    def ask(self, call: Call, questions: Mapping[str, Question], *, now: float) -> dict[str, Any] | None:
         """Ask the client for input on behalf of a call; see :meth:`twopipes._session.input_rounds.InputRounds.ask`.
 
         In the modern era this ends the request, and the call continues under the id of its retry.
@@ -161,17 +162,7 @@ class ServerSession(ServerGate):
             raise ConnectionLost(call.method, call.id)
         return self._requests.ask(call, questions, now=now)
 
-    @property
-    def client_capabilities(self) -> t.ClientCapabilities:
-        """What the client of the legacy session declared."""
-        return self._client_capabilities
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether requests of many clients arrive here."""
-        return self._is_shared
-
-    def ask_session(self, question: InputRequest, *, now: float) -> SentRequest:
+    def ask_session(self, question: Question, *, now: float) -> SentRequest:
         """Ask the client of the legacy session outside of any call; a RequestEnded event follows.
 
         Raises:
@@ -183,7 +174,7 @@ class ServerSession(ServerGate):
             raise LocalProtocolError("there is no legacy session to ask; a modern server asks only in the response to a call")
         if self._ended:
             raise ConnectionLost(method_of(question), None)
-        return self._requests.ask_session(question, self.session_dialect, self._client_capabilities, now=now)
+        return self._requests.ask_session(question, self.session_dialect, self.client_capabilities, now=now)
 
     def withdraw(self, question: SentRequest | tuple[Call, str], why: str) -> list[Event]:
         """Cancel an open question of the legacy session, given by itself or by its call and key (CA-01).
@@ -278,7 +269,7 @@ class ServerSession(ServerGate):
     def _close_listen(self, call: Call, tag: dict[str, Any]) -> None:
         self._send_changes()
         self.subscriptions.end(call)
-        if self.profile.cancel_ended_listens and not self._is_shared:  # SU-14 is for stdio; over HTTP the stream ends
+        if self.profile.cancel_ended_listens and not self.is_shared:  # SU-14 is for stdio; over HTTP the stream ends
             self._notify("notifications/cancelled", t.CancelledParams(request_id=call.id, meta=tag), about=call.route)
 
     def end_listens(self) -> None:
@@ -300,13 +291,13 @@ class ServerSession(ServerGate):
 
     def awaits(self, route: Route) -> bool:
         """Whether a request of this route is still open, so that more messages may follow there."""
-        if self._is_shared:
+        if self.is_shared:
             return route in self.incoming
         return any(call.route is route for call in self.incoming.values())
 
     def cancel_route(self, route: Route, reason: str | None = None) -> list[Event]:
         """Cancel the requests of a route whose peer is gone, and return the events; nothing more is sent for them."""
-        if self._is_shared:
+        if self.is_shared:
             calls = [self.incoming[route]] if route in self.incoming else []
         else:
             calls = [call for call in self.incoming.values() if call.route is route]
@@ -425,9 +416,11 @@ class ServerSession(ServerGate):
             outcome = spoken.read_error(response.error, method=asked.method)
         else:
             try:
-                outcome = spoken.read_result(asked.method, response.result)
-                if isinstance(outcome, t.ElicitResult):
-                    outcome = spoken.restore_answer(asked.params.params, outcome)
+                answer = outcome = spoken.read_result(asked.method, response.result)
+                if isinstance(answer, t.ElicitResult):
+                    outcome = spoken.restore_answer(cast("t.ElicitParams", plain(asked.params).params), answer)
+                if isinstance(asked.params, PassedQuestion) and outcome is answer:
+                    outcome = PassedAnswer(outcome, response.result, spoken)
             except TwopipesError as error:
                 outcome = error
         self._settled(asked, outcome)

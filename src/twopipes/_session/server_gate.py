@@ -99,7 +99,7 @@ class ServerGate(Session):
         self.phase = Phase.FRESH
         self.log_level: t.LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
         self._eras = profile.eras
-        self._client_capabilities = t.ClientCapabilities()
+        self.client_capabilities = t.ClientCapabilities()
         self._client_info: t.Implementation | None = None
         # The capabilities sent in the handshake; the profile may have changed since.
         self._declared = t.ServerCapabilities()
@@ -197,7 +197,7 @@ class ServerGate(Session):
             arrival.request.method,
             t.EmptyParams() if arrival.params is None else arrival.params,  # a ping gets a response whatever its params are
             spoken,
-            self._client_capabilities,
+            self.client_capabilities,
             self._client_info,
             self.log_level,
             progress_token(arrival.meta),
@@ -232,7 +232,7 @@ class ServerGate(Session):
         legacy = [revision for revision in self.profile.revisions if not is_modern(revision)]
         # LC-08: the requested revision if supported. LC-09, LC-16: else the newest, as a result and not as an error.
         spoken = dialect(opening.protocol_version if opening.protocol_version in legacy else max(legacy))
-        self._client_capabilities = opening.capabilities
+        self.client_capabilities = opening.capabilities
         self._client_info = opening.client_info
         if self._delegates:
             self._serve(self._session_call(arrival, spoken), now)
@@ -256,7 +256,7 @@ class ServerGate(Session):
     def _close_session(self) -> None:
         """Discard the session of a handshake that was refused after all; the client may try again."""
         self.session_dialect = None
-        self._client_capabilities = t.ClientCapabilities()
+        self.client_capabilities = t.ClientCapabilities()
         self._client_info = None
         self.phase = Phase.FRESH
 
@@ -266,4 +266,4 @@ class ServerGate(Session):
         self.phase = Phase.OPEN
         self.outbox += self._held.values()
         self._held.clear()
-        self._events.append(ServerOpened(self.session_dialect.revision, self._client_info, self._client_capabilities))
+        self._events.append(ServerOpened(self.session_dialect.revision, self._client_info, self.client_capabilities))

@@ -290,3 +290,76 @@ async def test_a_modern_server_that_always_asks_is_given_up():
         error = await host.error("tools/call", name="x", arguments={})
     assert "asked for input 16 times" in error["message"]
     assert fake.methods.count("tools/call") == 17
+
+
+# Members that the gateway does not know
+
+ODD_FORM = {"type": "object", "properties": {"name": {"anyOf": [{"type": "string"}, {"type": "null"}], "x-hint": 1}}}
+ODD = [
+    ("elicitation/create", {**FORM, "x-new": {"a": [1, 2.50]}}, {**accept(name="Anna"), "x-new": 1}),
+    ("elicitation/create", {**FORM, "requestedSchema": ODD_FORM}, accept(name="Anna")),
+    (
+        "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi", "x-new": 1}}], "maxTokens": 7, "x-new": 1},
+        {**MODEL, "content": {"type": "text", "text": "Hello", "x-new": 1}, "usage": {"tokens": 7}},
+    ),
+    ("roots/list", {"x-new": 1}, {"roots": [{"uri": "file:///a", "x-new": 1}], "x-new": 1}),
+]
+
+
+@combinations
+@pytest.mark.parametrize(("method", "params", "answer"), ODD, ids=["form", "odd form", "sample", "roots"])
+@scene
+async def test_unknown_members_of_questions_and_answers_pass(front, back, method, params, answer):
+    got: list[Any] = []
+
+    async def ask_with_request(asked: Any) -> Any:
+        got.append((await asked.fake.ask(method, params))["result"])
+        return text("done")
+
+    def ask_with_result(asked: Any) -> Any:
+        if "inputResponses" not in asked.params:
+            return asks({"k": (method, params)}, "state")
+        got.append(asked.params["inputResponses"]["k"])
+        return text("done")
+
+    handler = ask_with_request if ERA_OF[back] == "legacy" else ask_with_result
+    async with alone(FakeServer({"tools/call": handler}, speaks=back), front) as host:
+        host.answer = lambda key, method, params: answer
+        assert await host.text("x") == "done"
+    assert [(method, params) for _, method, params in host.asked] == [(method, params)]
+    assert got == [answer]
+
+
+@scene
+async def test_unknown_content_passes_between_sides_of_the_same_revision():
+    """CT-08."""
+    question = {"messages": [{"role": "user", "content": {"type": "smell", "of": "rain"}}], "maxTokens": 7}
+    answer = {**MODEL, "content": {"type": "smell", "of": "roses"}}
+    got: list[Any] = []
+
+    async def call(asked: Any) -> Any:
+        got.append((await asked.fake.ask("sampling/createMessage", question))["result"])
+        return text("done")
+
+    async with alone(legacy({"tools/call": call}), LATEST_LEGACY) as host:
+        host.answer = lambda key, method, params: answer
+        await host.text("x")
+    assert host.asked[0][2] == question
+    assert got == [answer]
+
+
+@scene
+async def test_an_answer_to_a_form_of_a_later_revision_is_translated_back():
+    """EL-03: a host of 2025-06-18 has no multiple choice."""
+    form = {"type": "object", "properties": {"which": {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}}}}
+    got: list[Any] = []
+
+    async def call(asked: Any) -> Any:
+        got.append((await asked.fake.ask("elicitation/create", {"message": "Which?", "requestedSchema": form}))["result"])
+        return text("done")
+
+    async with alone(legacy({"tools/call": call}), "2025-06-18") as host:
+        host.answer = lambda key, method, params: accept(**{"which.a": True, "which.b": False, "which.c": True})
+        await host.text("x")
+    assert got == [accept(which=["a", "c"])]

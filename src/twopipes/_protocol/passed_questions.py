@@ -1,0 +1,119 @@
+"""Questions of another server, which a gateway passes on: as received where the revision of the client allows it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import DecodeError, Raw, Struct, structs
+from msgspec import json as msgspec_json
+
+from twopipes._protocol import types as t
+from twopipes._protocol.base import RawResult
+from twopipes._protocol.dialect import Dialect
+from twopipes._protocol.revisions import MAY_ASK_BACK
+from twopipes.errors import LocalProtocolError
+
+_decode_members = msgspec_json.Decoder(dict[str, Raw]).decode
+# Members of a form's params that another revision may not have.
+_OPTIONAL: Final = ("_meta", "mode", "task", "elicitationId")
+
+
+class RawRequest(Struct, frozen=True):
+    """A question with its params as JSON."""
+
+    method: str
+    params: Raw = Raw(b"{}")
+
+
+class _TypeOnly(Struct, rename="camel"):
+    result_type: Any = None
+
+
+class _RawRequests(Struct, rename="camel"):
+    input_requests: dict[str, RawRequest] = {}
+
+
+_decode_type = msgspec_json.Decoder(_TypeOnly).decode
+_decode_requests = msgspec_json.Decoder(_RawRequests).decode
+
+
+def questions_in(method: str, raw: Raw, source: Dialect) -> t.InputRequiredResult | None:
+    """Decode a result that asks for input; its questions are :class:`PassedQuestion` objects. Any other result gives ``None``.
+
+    Raises:
+        RemoteProtocolError: The questions are invalid.
+    """
+    if not source.modern or method not in MAY_ASK_BACK or _result_type(raw) != "input_required":
+        return None
+    asking = source.read_result(method, raw)
+    assert isinstance(asking, t.InputRequiredResult)
+    if not asking.input_requests:
+        return asking
+    requests = _decode_requests(raw).input_requests
+    passed: Any = {key: PassedQuestion(question, requests[key].params, source) for key, question in asking.input_requests.items()}
+    return structs.replace(asking, input_requests=passed)
+
+
+def _result_type(raw: Raw) -> Any:
+    try:
+        return _decode_type(raw).result_type
+    except (DecodeError, RecursionError):
+        return None
+
+
+class PassedQuestion(Struct, frozen=True, eq=False):
+    """A question of another server.
+
+    Attributes:
+        question: What it asks.
+        raw: Its params as received.
+        source: The revision of that server.
+    """
+
+    question: t.InputRequest
+    raw: Raw
+    source: Dialect
+
+    def written(self, target: Dialect) -> t.InputRequest | RawRequest:
+        """Return the question for a client that speaks ``target``, with members that are unknown here if possible.
+
+        Raises:
+            LocalProtocolError: The revision of the client cannot express it.
+        """
+        question = self.question
+        method = str(question.__struct_config__.tag)
+        if target.revision == self.source.revision or question.params is None:
+            return RawRequest(method, self.raw)
+        try:
+            fitted = target.fit(question.params)
+        except LocalProtocolError:
+            if not isinstance(question, t.ElicitRequest) or question.params.mode == "url":
+                raise
+            # The form breaks a rule. The client decides about it, as it would without the gateway.
+            members = {name: value for name, value in _decode_members(self.raw).items() if name not in _OPTIONAL}
+            return RawRequest(method, Raw(msgspec_json.encode(members)))
+        return RawRequest(method, self.raw) if fitted is question.params else type(question)(fitted)  # type: ignore[arg-type]
+
+
+class PassedAnswer(Struct, frozen=True, eq=False):
+    """The answer to a question of another server, decoded and as received from a client of the revision ``source``."""
+
+    answer: Any
+    raw: Raw
+    source: Dialect
+
+    def written(self, target: Dialect) -> t.Result:
+        """Return the answer for a server that speaks ``target``."""
+        if target.revision == self.source.revision:
+            return RawResult(self.raw)
+        fitted = target.fit(self.answer)
+        return RawResult(self.raw) if fitted is self.answer else fitted
+
+
+Question = t.InputRequest | PassedQuestion
+"""What a server session can ask its client."""
+
+
+def plain(question: Question) -> t.InputRequest:
+    """Return a question as typed objects."""
+    return question.question if isinstance(question, PassedQuestion) else question
