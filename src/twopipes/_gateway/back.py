@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # The host decides how long it waits for a call.
 _NO_LIMIT = Timeouts(request=None, total=None)
+# The first run of npx or uvx downloads the server. A server that needs long to start must not be taken for a legacy one.
+_TO_OPEN = Timeouts(connect=300.0, probe=10.0)
 _ALL_LISTS = SubscriptionFilter(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True)
 
 Opened = ClientOpened
@@ -57,7 +59,7 @@ class BackConfig(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] | None = None
     auth: ClientAuth | None = None
     restart: RestartPolicy = RestartPolicy(when="always")
-    timeouts: Timeouts = Timeouts()  # only connect, probe and shutdown are used
+    timeouts: Timeouts = _TO_OPEN  # for the opening and the shutdown, and for requests of the gateway itself
     limits: Limits = Limits()
     shutdown: ShutdownPlan | None = None
     era_cache: EraCache = PROCESS_WIDE

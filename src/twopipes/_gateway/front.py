@@ -15,7 +15,7 @@ from twopipes._gateway.backs import Backs
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.meta_keys import is_extension_name
-from twopipes._protocol.methods import KNOWN_METHODS, NOTIFICATIONS
+from twopipes._protocol.methods import KNOWN_METHODS, NEEDED_CAPABILITIES, NOTIFICATIONS
 from twopipes._protocol.types import (
     LOGGING_LEVELS,
     Implementation,
@@ -160,6 +160,9 @@ class GatewayServer(Server[None]):
             return await call_next(context)
         try:
             back, opened = await self._ready(context)
+            needed = NEEDED_CAPABILITIES.get(context.call.method)
+            if needed is not None and not opened.capabilities.allows(*needed):
+                raise MethodNotFound(f"this server does not support {context.call.method}")
             match context.call.method:
                 case "initialize":
                     back.watch_lists()

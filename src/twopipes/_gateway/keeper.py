@@ -27,12 +27,8 @@ from twopipes._session.identity import ServerProfile
 from twopipes._session.ledger import Call
 from twopipes._session.subscriptions import LIST_CHANGED, Change
 from twopipes.errors import TwopipesError
-from twopipes.settings import RestartPolicy, Timeouts
+from twopipes.settings import RestartPolicy
 
-# Seconds for a server to start: the first run of npx or uvx downloads it. The host decides how long it waits for a response.
-_CONNECT: Final = 300.0
-# Seconds for the response to the probe. A server that needs long to start must not be taken for a legacy one.
-_PROBE: Final = 10.0
 # Seconds at the end to finish a manifest that is being written.
 _FINISH: Final = 0.5
 # Seconds for calls in flight to finish before a server whose files have changed is restarted.
@@ -326,6 +322,5 @@ def kept_config(settings: KeepSettings, on_stderr: Callable[[StderrLine], Any] |
     return BackConfig(
         on_stderr=on_stderr,
         restart=RestartPolicy(when="always"),
-        timeouts=Timeouts(connect=_CONNECT, probe=_PROBE),
         era_cache=EraCache(EraCache.default_path()) if settings.has_manifest else PROCESS_WIDE,
     )

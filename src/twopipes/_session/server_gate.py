@@ -220,7 +220,9 @@ class ServerGate(Session):
         needed = NEEDED_CAPABILITIES.get(method)
         if arrival.fault is None and arrival.params is None:
             raise MethodNotFound(f"unknown method {method}")
-        if method not in spoken.served or (needed and not self.profile.capabilities.allows(*needed)):
+        # What the server behind a transparent session declares is known only when it has been opened.
+        is_missing = needed and not self._transparent and not self.profile.capabilities.allows(*needed)
+        if method not in spoken.served or is_missing:
             raise MethodNotFound(f"this server does not support {method} in revision {spoken.revision}")
         if arrival.fault is not None:
             raise arrival.fault

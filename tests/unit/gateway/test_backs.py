@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+import sessions
 from fake_server import SILENCE, FakeServer, scene, text
 from gateways import REVISIONS, gateway_to, through
 from inmemory import connected
@@ -215,3 +216,29 @@ async def test_unknown_capabilities_and_members_of_the_introduction_pass(revisio
             assert result["_meta"] == {"own.example/m": 1}
     assert result["capabilities"] == capabilities
     assert result["own"] is True
+
+
+@pytest.mark.parametrize("back", REVISIONS)
+@scene
+async def test_a_host_that_does_not_wait_for_the_handshake_is_served(back):
+    fake = FakeServer(speaks=back)
+    gateway = gateway_to(fake)
+    async with gateway._running(), connected(gateway, "2025-11-25", handshake=False) as host:
+        host.send(sessions.initialize("opening"), sessions.note("notifications/initialized"))
+        requests = [
+            host.start("logging/setLevel", level="error"),
+            host.start("resources/subscribe", uri="a:b"),
+            host.start_tool("x"),
+        ]
+        assert "result" in await host.line_of("opening")
+        assert ["result" in await host.line_of(each) for each in requests] == [True, True, True]
+
+
+@pytest.mark.parametrize("back", REVISIONS)
+@scene
+async def test_a_capability_that_the_server_did_not_declare_does_not_exist(back):
+    fake = FakeServer(speaks=back, capabilities={"tools": {}, "resources": {}})
+    async with through(fake, "2025-11-25") as (host, _, _):
+        errors = [await host.error("logging/setLevel", level="error"), await host.error("resources/subscribe", uri="a:b")]
+    assert [each["code"] for each in errors] == [-32601, -32601]
+    assert not {"logging/setLevel", "resources/subscribe"} & set(fake.methods)
