@@ -99,7 +99,7 @@ def _passed_options(options: Namespace) -> list[str]:
 
 
 def _full(path: str, options: Namespace) -> str:
-    """Return the path as hosts need it, who start servers from another folder."""
+    """Return the full path, because hosts start servers from another folder."""
     return path if options.as_is else os.path.abspath(os.path.expanduser(path))
 
 

@@ -73,7 +73,7 @@ class Watcher:
         self._started = asyncio.Event()
 
     async def start(self) -> None:
-        """Start to watch. Changes from now on are reported, except if the system cannot watch the files, which is logged."""
+        """Start watching. Changes from now on are reported; if the system cannot watch the files, that is logged."""
         self._loop = asyncio.get_running_loop()
         parents = sorted({os.path.dirname(path) for path in self._files})
         groups = [(self._folders, self._is_source, True), (parents, self._is_named, False)]
@@ -86,7 +86,7 @@ class Watcher:
         await self._started.wait()
 
     def close(self) -> None:
-        """Stop to watch. The threads end within a moment."""
+        """Stop watching. The threads end within a moment."""
         self._stop.set()
 
     def _run(self, folders: Sequence[str], wanted: Callable[[str], bool], *, recursive: bool) -> None:
