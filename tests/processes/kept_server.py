@@ -47,6 +47,12 @@ def who(ctx: Context) -> dict[str, object]:
     return {"name": ctx.client.info.name, "elicits": ctx.client.capabilities.elicitation is not None}
 
 
+@server.tool
+def grow(name: str) -> None:
+    """Add a tool."""
+    server.add_tool(lambda: "extra", name=name, description="One more tool.")
+
+
 for name in os.environ["TOOLS"].split():
     server.add_tool(lambda: "extra", name=name, description="One more tool.")
 

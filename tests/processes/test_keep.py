@@ -11,6 +11,8 @@ import pytest
 from processes.launching import NET, call, modern, python, request, text_of
 
 SERVER = Path(__file__).with_name("kept_server.py")
+PLAIN = Path(__file__).with_name("plain_server.py")
+TOOLS = ["add", "crash_at", "who", "grow"]
 LEGACY = "legacy"
 MODERN = "modern"
 
@@ -90,7 +92,7 @@ def test_the_first_run_waits_for_the_server_and_passes_everything_on(kept):
     host = kept.start()
     answer = host.initialize()["result"]
     assert (answer["serverInfo"]["name"], answer["instructions"]) == ("kept", "Add.")
-    assert names_of(host.ask(request(1, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(1, "tools/list"))) == TOOLS
     assert text_of(host.ask(call(2, "add", a=1, b=2))) == "3"
     assert host.finish() == []
     assert b"a banner" not in b"".join(host.out.seen)
@@ -115,7 +117,7 @@ def test_the_second_run_lists_the_tools_before_the_server_has_started(kept):
     host = kept.start(gate=True)
     answer = host.initialize()["result"]
     assert (answer["serverInfo"]["name"], answer["instructions"]) == ("kept", "Add.")
-    assert names_of(host.ask(request(1, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(1, "tools/list"))) == TOOLS
     assert kept.pids == []  # it could not start yet
     kept.open_gate()
     assert text_of(host.ask(call(2, "add", a=1, b=2))) == "3"
@@ -127,14 +129,14 @@ def test_a_modern_host_is_answered_before_the_server_has_started(kept):
     discover = modern("d", "server/discover")
     host = kept.start()
     assert host.ask(discover)["result"]["instructions"] == "Add."
-    assert names_of(host.ask(modern(1, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(modern(1, "tools/list"))) == TOOLS
     assert text_of(host.ask(modern(2, "tools/call", name="add", arguments={"a": 1, "b": 2}))) == "3"
     host.finish()
     kept.diary.write_text("")
     host = kept.start(gate=True)
     assert host.ask(discover)["result"]["instructions"] == "Add."
     answer = host.ask(modern(1, "tools/list"))
-    assert (names_of(answer), answer["result"]["ttlMs"]) == (["add", "crash_at", "who"], 0)
+    assert (names_of(answer), answer["result"]["ttlMs"]) == (TOOLS, 0)
     assert kept.pids == []
     kept.open_gate()
     assert text_of(host.ask(modern(2, "tools/call", name="add", arguments={"a": 1, "b": 2}))) == "3"
@@ -146,7 +148,7 @@ def test_a_call_waits_for_the_server_while_lists_are_answered(kept):
     host = kept.start(gate=True)
     host.initialize()
     host.send(call(1, "add", a=1, b=2))
-    assert names_of(host.ask(request(2, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(2, "tools/list"))) == TOOLS
     kept.open_gate()
     assert text_of(host.receive_response(1)) == "3"
     host.finish()
@@ -156,15 +158,55 @@ def test_a_list_that_differs_is_corrected_with_list_changed(kept):
     kept.run_once()
     host = kept.start(gate=True, tools="extra")
     host.initialize()
-    assert names_of(host.ask(request(1, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(1, "tools/list"))) == TOOLS
     kept.open_gate()
     next_notification(host, "notifications/tools/list_changed")
-    assert names_of(host.ask(request(2, "tools/list"))) == ["add", "crash_at", "who", "extra"]
+    assert names_of(host.ask(request(2, "tools/list"))) == [*TOOLS, "extra"]
     host.finish()
     host = kept.start(gate=True, tools="extra")
     host.initialize()
-    assert names_of(host.ask(request(1, "tools/list"))) == ["add", "crash_at", "who", "extra"]  # the manifest has it now
+    assert names_of(host.ask(request(1, "tools/list"))) == [*TOOLS, "extra"]  # the manifest has it now
     kept.open_gate()
+    host.finish()
+
+
+def test_a_tool_that_appears_later_is_announced_once_and_is_in_the_next_manifest(kept):
+    kept.run_once()
+    host = kept.start()
+    host.initialize()
+    host.ask(call(0, "add", a=1, b=2))
+    host.ask(request(0, "tools/list"))  # by now keep has read the lists as well
+    host.send(call(1, "grow", name="later"))
+    assert {host.receive().get("method") for _ in range(2)} == {None, "notifications/tools/list_changed"}
+    assert names_of(host.ask(request(2, "tools/list"))) == [*TOOLS, "later"]
+    assert host.finish() == []  # the end waits a moment for the manifest
+    host = kept.start(gate=True)
+    host.initialize()
+    assert names_of(host.ask(request(1, "tools/list"))) == [*TOOLS, "later"]
+    kept.open_gate()
+    next_notification(host, "notifications/tools/list_changed")  # a new process does not have it
+    assert names_of(host.ask(request(2, "tools/list"))) == TOOLS
+    host.finish()
+
+
+def test_a_plain_legacy_server_gets_what_it_does_not_have(kept):
+    """Log messages and list_changed come from keep, also for a server that declares neither."""
+    host = kept.start(argv=python(PLAIN), tools="one crash")
+    declared = host.initialize()["result"]["capabilities"]
+    assert declared == {"tools": {"listChanged": True}, "logging": {}, "x-plain": {}}
+    assert host.ask(request(1, "logging/setLevel", level="info"))["result"] == {}
+    page = host.ask(request(2, "tools/list"))["result"]
+    assert ([tool["name"] for tool in page["tools"]], page["nextCursor"]) == (["one"], "1")
+    assert "exit code 3" in host.ask(call(3, "crash"))["error"]["message"]
+    assert "exit code 3" in next_notification(host, "notifications/message")["params"]["data"]
+    assert text_of(host.ask(call(4, "one"))) == "one"
+    host.finish()
+    host = kept.start("--lazy", argv=python(PLAIN), tools="one two")
+    assert host.initialize()["result"]["capabilities"] == declared
+    assert names_of(host.ask(request(1, "tools/list"))) == ["one", "crash"]  # of the previous run, all pages at once
+    assert text_of(host.ask(call(2, "two"))) == "two"
+    next_notification(host, "notifications/tools/list_changed")
+    assert names_of(host.ask(request(3, "tools/list", cursor="1"))) == ["two"]
     host.finish()
 
 
@@ -204,7 +246,7 @@ def test_a_lazy_server_starts_at_the_first_request_that_needs_it(kept):
     host.initialize(elicitation={})
     host.ask(request(1, "ping"))
     host.ask(request(2, "logging/setLevel", level="info"))
-    assert names_of(host.ask(request(3, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(3, "tools/list"))) == TOOLS
     assert kept.pids == []
     answer = host.ask(call(4, "who"))["result"]["structuredContent"]
     assert answer == {"name": "test", "elicits": True}  # the client reaches a server that starts after the handshake
@@ -237,7 +279,7 @@ def test_an_idle_server_is_stopped_and_the_next_call_starts_it_again(kept, eras)
     host.initialize()
     assert text_of(host.ask(call(1, "crash_at", number=0))) == "1"
     wait_for_the_end_of(kept.pids[0])
-    assert names_of(host.ask(request(2, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(2, "tools/list"))) == TOOLS
     assert text_of(host.ask(call(3, "crash_at", number=0))) == "1"
     assert host.finish() == []
 
@@ -285,7 +327,7 @@ def test_a_server_that_crashes_again_and_again_is_given_up(kept):
     error = host.ask(call(7, "add", a=1, b=2))["error"]
     assert "the server crashed 6 times" in error["message"]
     assert len(kept.pids) == 6
-    assert names_of(host.ask(request(8, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(8, "tools/list"))) == TOOLS
     host.finish()
 
 
@@ -308,7 +350,7 @@ def test_a_server_that_cannot_start_any_more_fails_each_call_with_the_reason(kep
     kept.run_once()
     host = kept.start(fail="no configuration found")
     host.initialize()
-    assert names_of(host.ask(request(1, "tools/list"))) == ["add", "crash_at", "who"]
+    assert names_of(host.ask(request(1, "tools/list"))) == TOOLS
     for number in (2, 3):
         error = host.ask(call(number, "add", a=1, b=2))["error"]
         assert "no configuration found" in error["message"]

@@ -135,6 +135,7 @@ class KeptBack(Back):
         self._is_stale = False  # the lists may have changed since they were read
         self._announced: set[str] = set()  # the lists whose change was passed on since then
         self._read_at = -_PAUSE
+        self._is_ending = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
 
     @property
@@ -234,6 +235,7 @@ class KeptBack(Back):
     async def close(self) -> None:
         """End the server for good, and finish its manifest if that takes a moment only."""
         self._idle.stop()
+        self._is_ending.set()
         if self._refreshing is not None and self.is_running:
             await asyncio.wait([self._refreshing], timeout=_FINISH)
         for task in (self._starting, self._refreshing):
@@ -274,7 +276,9 @@ class KeptBack(Back):
         """Read the lists of the server, announce those that differ from what hosts may have seen, and store them."""
         loop = asyncio.get_running_loop()
         while self._is_stale and self.is_running:
-            await asyncio.sleep(self._read_at + _PAUSE - loop.time())
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._read_at + _PAUSE):
+                    await self._is_ending.wait()
             opened, announced = self.opened, self._announced
             assert opened is not None
             self._is_stale, self._announced, self._read_at = False, set(), loop.time()
