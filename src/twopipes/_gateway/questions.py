@@ -91,12 +91,14 @@ class Questions:
     Attributes:
         server: The server that asks, as it reports itself.
         is_shared: Whether several hosts use the server.
+        how_to_isolate: What a user can do against questions that are refused because hosts share the server.
         hosts: Returns the connections of the hosts that use the server.
     """
 
     def __init__(self) -> None:
         self.server: Implementation | None = None
         self.is_shared = False
+        self.how_to_isolate = "start the gateway with --isolate"
         self.hosts: Callable[[], Iterable[CallRunner]] = tuple
         self._carried: dict[FrontCall, int] = {}  # the open calls, and how many questions each of them carries
         self._held: dict[CallRunner, list[_Held]] = {}
@@ -188,8 +190,8 @@ class Questions:
         if len(callers) > 1:
             raise _refusal(
                 question,
-                f"{len(callers)} hosts have calls open, and nothing shows which of them it belongs to; start the gateway with "
-                "--isolate, so that each host has its own server",
+                f"{len(callers)} hosts have calls open, and nothing shows which of them it belongs to; {self.how_to_isolate}, so "
+                "that each host has its own server",
             )
         # A call that ends may leave another one of the same host, which can carry the question then.
         while open_calls := [call for call in calls if call in self._carried and _can_ask(call)]:

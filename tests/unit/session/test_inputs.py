@@ -27,7 +27,15 @@ from sessions import (
     server_session,
 )
 from twopipes._protocol import types
-from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerClosed, ProgressReceived
+from twopipes._session.events import (
+    CallAbandoned,
+    CallCancelled,
+    CallReceived,
+    InputsAnswered,
+    PeerClosed,
+    ProgressReceived,
+    RequestEnded,
+)
 from twopipes._session.input_rounds import Given, ModernInputRounds, _digest, method_of, needed_capability
 from twopipes._session.state_token import StateSealer
 from twopipes.errors import (
@@ -38,6 +46,7 @@ from twopipes.errors import (
     LocalProtocolError,
     McpError,
     RemoteProtocolError,
+    RequestCancelled,
     RequestTimedOut,
     UserRefused,
 )
@@ -797,3 +806,50 @@ def test_what_the_state_holds_is_the_clients_own():
     assert flow.state.count(".") == 2
     with pytest.raises(McpError):
         StateSealer(KEY).open(flow.state, list, binding=b"", now=0.0)
+
+
+# Questions that belong to no call, and questions that are withdrawn
+
+
+def test_a_question_outside_of_a_call_ends_with_an_event():
+    session = opened_server()
+    asked = session.ask_session(ROOTS, now=1.0)
+    (line,) = said(session)
+    assert (line["id"], line["method"]) == (asked.id, "roots/list")
+    (event,) = feed(session, answer(asked.id, roots=[]))
+    assert event == RequestEnded(asked, types.ListRootsResult([]))
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25"])
+def test_a_question_outside_of_a_call_needs_a_capability(revision):
+    """CP-06."""
+    session = opened_server(revision, client={"roots": {}})
+    with pytest.raises(CapabilityMissing):
+        session.ask_session(FORM, now=1.0)
+    assert said(session) == []
+    assert not session.outgoing
+
+
+def test_a_question_outside_of_a_call_needs_a_session():
+    """FR-09: a modern server sends no requests."""
+    with pytest.raises(LocalProtocolError, match="no legacy session"):
+        server_session().ask_session(ROOTS, now=1.0)
+    session = opened_server()
+    session.receive_eof(now=1.0)
+    with pytest.raises(ConnectionLost):
+        session.ask_session(ROOTS, now=1.0)
+
+
+def test_a_withdrawn_question_is_cancelled_once_and_the_others_are_answered():
+    """CA-01: the answers that came are delivered when none is missing any more."""
+    session = opened_server()
+    asking = asks(session, request(5, "tools/call", name="ask"))
+    session.ask(asking, {"who": FORM, "where": ROOTS}, now=1.0)
+    who, where = said(session)
+    assert feed(session, answer(where["id"], roots=[])) == []
+    (ended,) = session.withdraw((asking, "who"), "not needed")
+    assert ended.answers["where"] == types.ListRootsResult([])
+    assert isinstance(ended.answers["who"], RequestCancelled)
+    assert said(session) == [note("notifications/cancelled", requestId=who["id"], reason="not needed")]
+    assert session.withdraw((asking, "who"), "not needed") == []
+    assert said(session) == []

@@ -67,6 +67,7 @@ def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) 
         stderr="tail" if options.log is None else Path(options.log),
     )
     back = KeptBack(command, settings, config=kept_config(settings, on_stderr))
+    back.questions.how_to_isolate = "remove --share=all"
     tracing = None if options.trace is None else open_tracing(options.trace, _warn, target=request.command)
     return KeptServer(Backs(lambda: back, shared=options.share_all), settings), DaemonServer(back), tracing
 
