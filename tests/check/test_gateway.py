@@ -19,6 +19,8 @@ from twopipes._tools.check.server_source import CommandTarget
 pytestmark = pytest.mark.mutants
 
 TWOPIPES = [sys.executable, "-m", "twopipes"]
+# Rules for a server that speaks only the modern revision. A gateway in front of it speaks all of them.
+ONLY_WITHOUT_SESSIONS = {"DE-09", "HT-47"}
 SERVER = [sys.executable, str(EXAMPLE)]
 
 
@@ -45,13 +47,27 @@ def test_a_server_behind_a_command(command, alone):
     assert kept(alone) - kept(outcome) == set()
 
 
-@pytest.mark.parametrize("eras", ["both", "legacy", "modern"])
-def test_a_server_behind_a_gateway_over_http(eras):
-    server = with_mirrored_arguments(new_server())
-    server._revisions = {"both": ALL, "legacy": LEGACY, "modern": MODERN}[eras]
-    with serve_asgi(server.asgi()) as port:
-        alone = run(of_server(HttpTarget(f"http://127.0.0.1:{port}/mcp", timeouts=WAITS), revisions=ALL))
-    with serve_asgi(gateway_to(server).asgi()) as port:
-        outcome = run(of_server(HttpTarget(f"http://127.0.0.1:{port}/mcp", timeouts=WAITS), revisions=ALL))
+# A legacy server that several clients share cannot ask while the calls of two of them are open, so each session gets its own.
+@pytest.mark.parametrize(("revisions", "isolated"), [(LEGACY, True), (MODERN, False)], ids=["legacy", "modern"])
+def test_a_server_behind_a_gateway_over_http(revisions, isolated):
+    alone = check_over_http(new_server_of(revisions))
+    outcome = check_over_http(gateway_to(new_server_of(revisions), isolated=isolated))
+    assert outcome.revisions == list(ALL)
     assert breaches(outcome) == []
-    assert kept(alone) - kept(outcome) == set()
+    missing = kept(alone) - kept(outcome) - ONLY_WITHOUT_SESSIONS
+    if missing:
+        # Conversations of the check that run at once share the server behind, so one may spoil what another looks at.
+        missing -= kept(check_over_http(gateway_to(new_server_of(revisions), isolated=isolated), wanted=missing))
+    assert missing == set()
+
+
+def new_server_of(revisions):
+    server = with_mirrored_arguments(new_server())
+    server._revisions = revisions
+    return server
+
+
+def check_over_http(server, wanted=None):
+    with serve_asgi(server.asgi()) as port:
+        target = HttpTarget(f"http://127.0.0.1:{port}/mcp", timeouts=WAITS)
+        return run(of_server(target, revisions=ALL, wanted=wanted))

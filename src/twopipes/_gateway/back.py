@@ -20,8 +20,9 @@ from twopipes._client.options import ClientConfig, RequestOptions
 from twopipes._client.stray_output import StrayOutput
 from twopipes._client.supervisor import Supervisor
 from twopipes._client.targets import Target, target_of
-from twopipes._gateway.back_client import BackClient, ToolPages, Watch
+from twopipes._gateway.back_client import BackClient, Watch
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
+from twopipes._gateway.known_tools import KnownTools
 from twopipes._gateway.questions import Questions
 from twopipes._gateway.translate import GATEWAY
 from twopipes._process.command import ServerCommand
@@ -108,7 +109,7 @@ class Back:
         self.on_given_up: list[Callable[[TwopipesError], None]] = []
         self.on_exit: list[Callable[[], None]] = []
         self.questions = Questions()
-        self.tools = ToolPages()
+        self.tools = KnownTools()
         self._client: BackClient | None = None
         self._opening: asyncio.Task[BackClient] | None = None
         self._alone = asyncio.Lock()  # never two processes at once: they may need the same port or file
@@ -198,7 +199,7 @@ class Back:
             if not self.calls:
                 self._finished.set()
         if method == "tools/list":
-            self.tools.add(params, result)
+            self.tools.add(result)
         return result
 
     async def fetch(self, method: str, params: Mapping[str, Any], client: ClientIdentity) -> Raw:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET, DecodeError, Raw, Struct
-from msgspec import json as msgspec_json
-from msgspec.json import Decoder
+from msgspec import UNSET, Raw
 
 from twopipes._client.client import Client
 from twopipes._client.connection import ClientConnection
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from twopipes._gateway.back import Back
 
 _CHANGES: Final = frozenset((*LIST_CHANGED.values(), RESOURCE_UPDATED))
-# The keyword of a schema that asks for a header. A gateway without HTTP does not load its module.
-_ANNOTATION: Final = b'"x-mcp-header"'
-# Pages of the list of tools that are kept for their annotations.
-_MAX_PAGES: Final = 64
 
 
 class BackClient(Client):
@@ -100,58 +94,3 @@ class Watch(Subscription):
 
     def _add(self, change: Change) -> None:
         self._on_change(change)
-
-
-class _Tool(Struct, rename="camel"):
-    name: str = ""
-    annotations: ToolAnnotations | None = None
-    input_schema: Raw = Raw(b"null")
-
-
-class _Page(Struct):
-    tools: list[_Tool] = []
-
-
-_decode_page = Decoder(_Page).decode
-
-
-class ToolPages:
-    """The list of tools as hosts saw it: its annotations tell which calls are safe to repeat, its schemas which have headers."""
-
-    def __init__(self) -> None:
-        self._pages: list[Raw] = []
-        self._known: dict[str, _Tool] | None = None
-        self._schemas: dict[str, Mapping[str, Any]] = {}  # decoded ones
-
-    def add(self, params: Mapping[str, Any] | None, page: Raw) -> None:
-        """Add a page; the first one replaces all others."""
-        if not params or "cursor" not in params:
-            self._pages.clear()
-        if len(self._pages) < _MAX_PAGES:
-            self._pages.append(page)
-        self._known = None
-        self._schemas.clear()
-
-    def annotations_of(self, name: str) -> ToolAnnotations | None:
-        """Return the annotations of a tool, if they are known."""
-        tool = self._tools().get(name)
-        return None if tool is None else tool.annotations
-
-    def header_schema_of(self, name: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool, if it asks for headers. The object is the same until the list is read again."""
-        tool = self._tools().get(name)
-        if tool is None or _ANNOTATION not in bytes(tool.input_schema):
-            return None
-        if name not in self._schemas:
-            self._schemas[name] = msgspec_json.decode(tool.input_schema)
-        return self._schemas[name]
-
-    def _tools(self) -> Mapping[str, _Tool]:
-        if self._known is None:
-            self._known = {}
-            for page in self._pages:
-                try:
-                    self._known |= {tool.name: tool for tool in _decode_page(page).tools}
-                except (DecodeError, RecursionError):
-                    continue  # without annotations, a call is not safe to repeat
-        return self._known

@@ -161,7 +161,7 @@ class KeptBack(Back):
             assert self.manifest is not None
             raw = self.manifest.lists[method]
             if method == "tools/list":
-                self.tools.add(None, raw)
+                self.tools.add(raw)
             return raw
         with self._idle.used():
             return await super().request(method, params, call)
@@ -289,7 +289,7 @@ class KeptBack(Back):
                 return  # it was lost; its next opening reads them
             known, self.manifest = self.manifest, Manifest.of(opened, lists)
             if "tools/list" in lists:
-                self.tools.add(None, lists["tools/list"])
+                self.tools.add(lists["tools/list"])
             if known is not None:
                 self._correct(known, self.manifest, announced | self._announced)
             if self._key is not None and self.manifest != known:
