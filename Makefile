@@ -179,7 +179,7 @@ $(CONFORMANCE)/installed: tests/conformance/package.json | $(BIN)/python
 	npm install --prefix $(@D) --loglevel error --no-audit --no-fund --no-package-lock --ignore-scripts
 	touch $@
 
-conformance: $(STAMPS)/dev $(CONFORMANCE)/installed ## run the official conformance suite on our server and our client over HTTP
+conformance: $(STAMPS)/dev $(CONFORMANCE)/installed ## run the official conformance suite on our server, alone and behind a bridge, and our client over HTTP
 	$(BIN)/python -m pytest -m conformance tests/conformance
 
 # A peer that is not installed keeps its previous score.

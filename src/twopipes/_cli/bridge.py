@@ -84,6 +84,7 @@ _OPTIONS = {"auth": f"--token-env NAME or {BEARER_VARIABLE}=TOKEN", "public": "-
 _CLOSE_TRACE = 3.0
 Options = dict[str, list[str]]
 Eras = Literal["both", "legacy", "modern"]
+_ERAS: dict[str, Eras] = {"both": "both", "legacy": "legacy", "modern": "modern"}
 
 
 class Bridge(NamedTuple):
@@ -121,11 +122,11 @@ def read_bridge(arguments: Sequence[str]) -> Bridge:
         LocalProtocolError: The address of the server is not valid, or an extra is missing.
     """
     options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=_WITH_VALUE, switches=_SWITCHES)
-    eras = _last(options, "--era") or "both"
-    if eras not in ("both", "legacy", "modern"):
-        raise UsageError(f"--era must be both, legacy or modern, got {eras!r}")
+    era = _last(options, "--era") or "both"
+    if era not in _ERAS:
+        raise UsageError(f"--era must be both, legacy or modern, got {era!r}")
     where = _where(options)
-    return Bridge(_target(options, plain, command), where, eras, "--isolate" in options, _last(options, "--trace"))
+    return Bridge(_target(options, plain, command), where, _ERAS[era], "--isolate" in options, _last(options, "--trace"))
 
 
 def _where(options: Options) -> dict[str, Any]:
