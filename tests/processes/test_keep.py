@@ -302,6 +302,7 @@ def test_a_server_that_crashes_at_the_third_call_answers_the_fourth(kept, eras):
     assert text_of(host.ask(call(4, "crash_at", number=3))) == "1"
     assert len(kept.pids) == 2
     host.finish()
+    assert host.complaints().count("The server is restarted: the server exited while serving") == 1
 
 
 def test_a_server_that_was_killed_is_started_again(kept):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct, structs
 
@@ -22,7 +23,8 @@ from twopipes._gateway.manifest import LISTS, Manifest, ManifestKey, load, read_
 from twopipes._gateway.watch import Watcher
 from twopipes._process.command import ServerCommand
 from twopipes._process.stderr import StderrLine
-from twopipes._protocol.types import LoggingLevel, LogParams, ServerCapabilities
+from twopipes._protocol.types import LogParams, ServerCapabilities
+from twopipes._server.log import logger
 from twopipes._session.identity import ServerProfile
 from twopipes._session.ledger import Call
 from twopipes._session.subscriptions import LIST_CHANGED, Change
@@ -38,6 +40,7 @@ _NEEDS_NO_SERVER: Final = frozenset(("initialize", "server/discover", "logging/s
 # Seconds between two readings of the lists: a server may announce changes all the time.
 _PAUSE: Final = 1.0
 _LOGGER: Final = "twopipes.keep"
+_PYTHON_LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class KeepSettings(Struct, frozen=True, kw_only=True):
@@ -316,7 +319,9 @@ class KeptBack(Back):
         super()._given_up(error)
         self._report("error", f"The server is not restarted any more: {error}")
 
-    def _report(self, level: LoggingLevel, text: str) -> None:
+    def _report(self, level: Literal["info", "warning", "error"], text: str) -> None:
+        # Not its further lines: the last lines of the server's stderr are there already.
+        logger.log(_PYTHON_LEVELS[level], "%s", text.partition("\n")[0])
         for callback in self.on_report:
             callback(LogParams(level, text, _LOGGER))
 
