@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage http gateway quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage http gateway quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -228,6 +228,9 @@ $(BENCH)/http/installed: pyproject.toml $(shell find src -name '*.py') | $(BIN)/
 
 bench-http: $(STAMPS)/package $(BENCH)/http/installed $(BENCH_PEERS) ## compare servers over HTTP, and write the page; 6 minutes
 	$(BIN)/python benchmarks/http_bench.py --publish
+
+bench-gateway: $(STAMPS)/package $(BENCH)/ours/installed ## measure what bridge and keep add to a direct connection, and write the page; 6 minutes
+	$(BIN)/python benchmarks/gateway_bench.py --publish
 
 dist: $(STAMPS)/release ## build the sdist and the wheel into dist
 	rm -rf dist

@@ -100,7 +100,15 @@ class Served:
     it finds the end of the pipe. No call pays for that, because it is another thread that sleeps.
     """
 
-    def __init__(self, command: Sequence[str], *, stderr: Path, era: Era = "legacy", echoes: bool = False) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stderr: Path,
+        era: Era = "legacy",
+        echoes: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.era = era
         self.echoes = echoes
         self._stderr = stderr
@@ -117,7 +125,7 @@ class Served:
                 stdout=subprocess.PIPE,
                 stderr=noise,
                 bufsize=0,
-                env=clean_environment(),
+                env={**clean_environment(), **(env or {})},
                 start_new_session=True,
             )
         assert self._process.stdin is not None
@@ -184,8 +192,7 @@ class Served:
         """Send the first request, wait for its response, and return the seconds since the launch."""
         with self.within(limit):
             line = opening_line(self.era)
-            self._write_all(line)
-            answer = self._read_line()
+            answer = self.response_to(line)
             seconds = time.perf_counter() - self.started
             if self.echoes:
                 if answer != line:
@@ -202,14 +209,21 @@ class Served:
         self._next_id += 1
         line = request_line(self._next_id - 1, "tools/list", {}, self.era)
         with self.within(limit):
-            self._write_all(line)
-            answer = self._read_line()
+            answer = self.response_to(line)
             seconds = time.perf_counter() - self.started
         if not self.echoes and not parsed(answer).get("result", {}).get("tools"):
             raise Failed(f"tools/list was answered by {answer[:200]!r}")
         return seconds
 
     # Exchanges
+
+    def response_to(self, line: bytes) -> bytes:
+        """Send a request and return the line of its response; notifications before it are dropped."""
+        self._write_all(line)
+        while True:
+            answer = self._read_line()
+            if self.echoes or "method" not in parsed(answer):
+                return answer
 
     def prepare(self, call: Call, count: int) -> list[bytes]:
         """Return the lines of so many calls, each with its own id."""
