@@ -1,7 +1,7 @@
 """A host without twopipes: ``raw_host.py ERA COMMAND...`` launches a server, and reports the outcome of each call that it reads.
 
-Each line of its input is a call: ``{"tool": ..., "arguments": {"word": ..., ...}}``. Each line of its output is an event: ``pid`` of
-the launched process, ``opened``, ``asked`` or an ``outcome`` (``result``, ``error`` or ``closed``) of a word, ``refused`` if the
+Each line of its input is a call, ``{"tool": ..., "arguments": {"word": ..., ...}}``; each line of its output is an event: ``pid``
+of the launched process, ``opened``, ``asked`` or an ``outcome`` (``result``, ``error`` or ``closed``) of a word, ``refused`` if the
 opening failed, and ``closed`` when the server has closed its output. It answers every question with the word that it contains.
 """
 
