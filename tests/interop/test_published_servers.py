@@ -50,24 +50,28 @@ async def give_up(client, name, arguments) -> None:
 # On PyPI
 
 
+async def use_time(client) -> None:
+    assert client.server_info.name == "mcp-time"
+    assert [tool.name for tool in await client.list_tools()] == ["get_current_time", "convert_time"]
+    result = await client.call_tool("get_current_time", {"timezone": "UTC"})
+    assert result.structured["timezone"] == json.loads(result.text)["timezone"] == "UTC"
+    assert str(result.validation) == "valid"
+    wrong = await client.call_tool("get_current_time", {"timezone": "Nowhere"})
+    assert wrong.is_error
+    assert "Nowhere" in wrong.text
+    await give_up(client, "get_current_time", {"timezone": "UTC"})
+    assert not (await client.call_tool("get_current_time", {"timezone": "Asia/Tokyo"})).is_error
+    # It declares resources and prompts, and has none.
+    assert (await client.list_resources(), await client.list_prompts()) == ([], [])
+
+
 @BOTH_ERAS
 def test_the_time_server(era, agreed):
     async def converse():
         async with connected(on_pypi("mcp_server_time", "--local-timezone", "UTC"), era=era) as connection:
             client = connection.client
             assert (client.era, client.revision) == agreed
-            assert client.server_info.name == "mcp-time"
-            assert [tool.name for tool in await client.list_tools()] == ["get_current_time", "convert_time"]
-            result = await client.call_tool("get_current_time", {"timezone": "UTC"})
-            assert result.structured["timezone"] == json.loads(result.text)["timezone"] == "UTC"
-            assert str(result.validation) == "valid"
-            wrong = await client.call_tool("get_current_time", {"timezone": "Nowhere"})
-            assert wrong.is_error
-            assert "Nowhere" in wrong.text
-            await give_up(client, "get_current_time", {"timezone": "UTC"})
-            assert not (await client.call_tool("get_current_time", {"timezone": "Asia/Tokyo"})).is_error
-            # It declares resources and prompts, and has none.
-            assert (await client.list_resources(), await client.list_prompts()) == ([], [])
+            await use_time(client)
         assert client.closed.ended_by == "eof"
         assert client.stray == ()
 
@@ -88,22 +92,26 @@ def repository(tmp_path_factory) -> Path:
     return folder
 
 
+async def use_git(client, repository) -> None:
+    here = {"repo_path": str(repository)}
+    assert client.server_info.name == "mcp-git"
+    assert {"git_status", "git_diff_unstaged", "git_log"} <= {tool.name for tool in await client.list_tools()}
+    assert "The first commit" in (await client.call_tool("git_log", here)).raise_for_error().text
+    assert "+The second note." in (await client.call_tool("git_diff_unstaged", here)).text
+    await give_up(client, "git_log", here)
+    assert "note.txt" in (await client.call_tool("git_status", here)).text
+    assert (await client.call_tool("git_status", {"repo_path": str(repository / "no-such-folder")})).is_error
+
+
 @BOTH_ERAS
 def test_the_git_server(era, agreed, repository):
     """It starts processes, which must have exited too."""
 
     async def converse():
-        here = {"repo_path": str(repository)}
         async with connected(on_pypi("mcp_server_git"), era=era) as connection:
             client = connection.client
             assert (client.era, client.revision) == agreed
-            assert client.server_info.name == "mcp-git"
-            assert {"git_status", "git_diff_unstaged", "git_log"} <= {tool.name for tool in await client.list_tools()}
-            assert "The first commit" in (await client.call_tool("git_log", here)).raise_for_error().text
-            assert "+The second note." in (await client.call_tool("git_diff_unstaged", here)).text
-            await give_up(client, "git_log", here)
-            assert "note.txt" in (await client.call_tool("git_status", here)).text
-            assert (await client.call_tool("git_status", {"repo_path": str(repository / "no-such-folder")})).is_error
+            await use_git(client, repository)
         assert client.closed.ended_by == "eof"
         assert client.stray == ()
 

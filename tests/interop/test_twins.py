@@ -32,37 +32,43 @@ TOURS = {
 }
 
 
+# A client that answers every question.
+ABLE = {
+    "on_elicit": lambda _question: {"name": "Ada", "age": 36},
+    "on_elicit_url": lambda question: question.accept(),
+    "on_sample": lambda _wanted: "Hi",
+    "roots": ["file:///home/ada"],
+}
+
+
+async def use(client) -> None:
+    """Use every fixture of a twin."""
+    assert {tool.name for tool in await client.list_tools()} >= FIXTURES
+    assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+    assert (await client.call_tool("structured", {"city": "Bern"})).structured["city"] == "Bern"
+    assert "Ada" in (await client.call_tool("ask")).text
+    assert (await client.call_tool("ask_url")).text == "accept"
+    assert (await client.call_tool("sample", {"prompt": "?"})).text == "Hi"
+    assert "file:///home/ada" in (await client.call_tool("roots_tool")).text
+    assert (await client.call_tool("fail")).is_error
+    reports = []
+    await client.call_tool("slow", {"steps": 3, "seconds": 0.01}, on_progress=reports.append)
+    assert len(reports) == 3
+    assert {"note://first", "image://pixel"} <= {resource.uri for resource in await client.list_resources()}
+    assert (await client.read_resource("image://pixel")).data.startswith(b"\x89PNG")
+    assert (await client.read_resource("note://second")).text == "The second note."
+    assert {"review", "dialogue"} <= {prompt.name for prompt in await client.list_prompts()}
+    assert len((await client.complete("topic", "topic-1", prompt="dialogue")).values) == 100
+    await client.call_tool("mutate")
+    assert "extra" in {tool.name for tool in await client.list_tools()}
+
+
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_twin_has_the_fixtures_of_the_example(twin, era):
     async def converse():
-        async with connected(
-            TWINS[twin](),
-            era=era,
-            on_elicit=lambda _question: {"name": "Ada", "age": 36},
-            on_elicit_url=lambda question: question.accept(),
-            on_sample=lambda _wanted: "Hi",
-            roots=["file:///home/ada"],
-        ) as connection:
-            client = connection.client
-            assert {tool.name for tool in await client.list_tools()} >= FIXTURES
-            assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
-            assert (await client.call_tool("structured", {"city": "Bern"})).structured["city"] == "Bern"
-            assert "Ada" in (await client.call_tool("ask")).text
-            assert (await client.call_tool("ask_url")).text == "accept"
-            assert (await client.call_tool("sample", {"prompt": "?"})).text == "Hi"
-            assert "file:///home/ada" in (await client.call_tool("roots_tool")).text
-            assert (await client.call_tool("fail")).is_error
-            reports = []
-            await client.call_tool("slow", {"steps": 3, "seconds": 0.01}, on_progress=reports.append)
-            assert len(reports) == 3
-            assert {"note://first", "image://pixel"} <= {resource.uri for resource in await client.list_resources()}
-            assert (await client.read_resource("image://pixel")).data.startswith(b"\x89PNG")
-            assert (await client.read_resource("note://second")).text == "The second note."
-            assert {"review", "dialogue"} <= {prompt.name for prompt in await client.list_prompts()}
-            assert len((await client.complete("topic", "topic-1", prompt="dialogue")).values) == 100
-            await client.call_tool("mutate")
-            assert "extra" in {tool.name for tool in await client.list_tools()}
+        async with connected(TWINS[twin](), era=era, **ABLE) as connection:
+            await use(connection.client)
 
     asyncio.run(converse())
 
