@@ -123,14 +123,16 @@ fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, a served connect
 
 soak: $(STAMPS)/package ## 50 servers, 100,000 calls, random kills and cancellations, then every attack; SOAK_SECONDS=300
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
+	$(BIN)/python tests/soak/soak_share.py --seconds $(SOAK_SECONDS)
 	$(MAKE) attack
 
 attack: $(STAMPS)/package ## attack each promise with random timing; ATTACK_SECONDS=30 each
 	@set -e; for program in tests/soak/attack_*.py; do \
 	  echo "$$program --seconds $(ATTACK_SECONDS)"; $(BIN)/python $$program --seconds $(ATTACK_SECONDS); done
 
-kill: $(STAMPS)/package ## kill clients and servers at random moments; no process may be left; SOAK_SECONDS=300
+kill: $(STAMPS)/package ## kill clients, gateways and servers at random moments; no process may be left; SOAK_SECONDS=300
 	$(BIN)/python tests/soak/attack_kills.py --seconds $(SOAK_SECONDS)
+	$(BIN)/python tests/soak/attack_gateway.py --seconds $(SOAK_SECONDS)
 
 # The other implementations, each in its own environment; `make clean` removes them. One that cannot be installed (no registry,
 # no node) is reported, and its tests are skipped unless INTEROP_REQUIRED is set. The next run tries again.

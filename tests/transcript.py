@@ -54,7 +54,10 @@ class Transcript(Player):
 
     async def run(self, kind: str) -> None:
         """Play the file against a new server."""
-        server = fresh_server()
+        await self.run_against(fresh_server(), kind)
+
+    async def run_against(self, server, kind: str) -> None:
+        """Play the file against a server, over a channel or over HTTP."""
         async with asyncio.timeout(PATIENCE):
             if kind in {"memory", "pipes"}:
                 ours, theirs = memory_pair() if kind == "memory" else pipe_pair()
