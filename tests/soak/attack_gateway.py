@@ -265,6 +265,8 @@ class Round:
             await asyncio.sleep(0.02)
         took = loop.time() - began
         self.run.counts["rounds that left processes for more than 2 s"] += took > SOON
+        if took > SOON:
+            print(f"{took:.1f} s until every process had exited: {self}", file=sys.stderr)
         self.check(not left, f"no process after {BOUND:g} s", [*map(str, left), self._stderr()])
         for process in left:
             with suppress(ProcessLookupError):
