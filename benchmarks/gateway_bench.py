@@ -32,6 +32,7 @@ ERAS: tuple[Era, ...] = ("legacy", "modern")
 MIB = 1024 * 1024
 LARGE = 16 * MIB
 MORE_HOSTS = 10
+DAEMON = b"twopipes._gateway.daemon"
 # Seconds that the slow server needs to start.
 SLOW_START = 5.0
 
@@ -77,13 +78,16 @@ class Place:
         return Served(command, stderr=self.folder / "stderr", era=front, env=self.env)
 
     def processes(self) -> list[int]:
-        """Return every process with the mark, however it was started."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if self.mark.encode() in (path / "environ").read_bytes().split(b"\0"):
-                    found.append(int(path.name))
-        return found
+        """Return every process with the mark, and the daemon, which does not have the environment of a host."""
+        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if self._has(path)]
+
+    def _has(self, path: Path) -> bool:
+        with suppress(OSError):
+            if self.mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                return True
+            command = (path / "cmdline").read_bytes()
+            return DAEMON in command and str(self.folder).encode() in command
+        return False
 
     def cpu(self) -> float:
         """Return the CPU seconds of all processes."""
@@ -167,16 +171,14 @@ def measure_hosts(python: str) -> dict[str, float]:
             hosts[-1].list_tools()
             checked(hosts[-1], ECHO, 1, in_flight=0)
             if len(hosts) == 1:
-                first = _daemon_memory(place, hosts)
-        last = _daemon_memory(place, hosts)
+                first = _daemon_memory(place)
+        last = _daemon_memory(place)
         return {"daemon": first, "per_host": (last - first) / MORE_HOSTS}
 
 
-def _daemon_memory(place: Place, hosts: Sequence[Served]) -> float:
-    """Return the memory of everything but the relays and the server."""
-    relays = {host.pid for host in hosts}
-    others = [pid for pid in place.processes() if pid not in relays and SERVER.name not in _command(pid)]
-    return sum(memory_of(pid)[0] for pid in others) / 1e6
+def _daemon_memory(place: Place) -> float:
+    (daemon,) = [pid for pid in place.processes() if DAEMON.decode() in _command(pid)]
+    return memory_of(daemon)[0] / 1e6
 
 
 def measure_start(python: str, way: Way, front: Era) -> dict[str, float]:

@@ -25,7 +25,7 @@ from typing import Any
 from uuid import uuid4
 
 from attacking import Attack, main
-from measuring import marked, processes
+from measuring import Process, marked, processes
 
 HERE = Path(__file__).parent
 # Gateways at the same time.
@@ -224,12 +224,18 @@ class Round:
         return self._daemon()
 
     def _daemon(self) -> int | None:
-        """Return the parent of the server."""
-        servers = [line.split()[1] for line in self.ledger.read_text().splitlines() if line.startswith("pid ")]
-        for process, _ in processes():
-            if servers and process.pid == int(servers[-1]):
-                return process.parent if process.parent > 1 else None
-        return None
+        """Return the newest daemon of this round."""
+        return max((process.pid for process in self._daemons()), default=None)
+
+    def _daemons(self) -> list[Process]:
+        """Return the processes that do not have the environment of a host, but have our folder in their command."""
+        found = []
+        for process, path in processes():
+            with suppress(OSError):
+                command = (path / "cmdline").read_bytes()
+                if b"twopipes._gateway.daemon" in command and str(self.folder).encode() in command:
+                    found.append(process)
+        return found
 
     async def _check_outcomes(self, host: Host, *, was_killed: bool) -> None:
         is_victim = host is self.hosts[0] and self.victim == "host"
@@ -261,7 +267,7 @@ class Round:
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while (left := marked(self.mark)) and loop.time() < began + BOUND:
+        while (left := [*marked(self.mark), *self._daemons()]) and loop.time() < began + BOUND:
             await asyncio.sleep(0.02)
         took = loop.time() - began
         self.run.counts["rounds that left processes for more than 2 s"] += took > SOON

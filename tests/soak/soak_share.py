@@ -27,7 +27,7 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
-from measuring import MIB, PROC, marked
+from measuring import MIB, marked, processes
 
 from twopipes import Client, ServerCommand, Timeouts, connect
 from twopipes.types import Elicitation
@@ -84,8 +84,7 @@ class Soak:
             bound = before.get(name, 0) * GROWTH + SLACK
             self.check(size <= bound, f"{name}: memory at most {bound / MIB:.1f} MiB", f"{size / MIB:.1f} MiB")
             print(f"{name}: {before.get(name, 0) / MIB:.1f} MiB after the warm-up, {size / MIB:.1f} MiB at the end")
-        servers = [name for name in after if SERVER.name in name]
-        self.check(len(servers) == 1, "one server", after)
+        self.check([name.split()[0] for name in sorted(after)] == ["daemon", "server"], "one daemon and one server", after)
         await self._no_process_left()
 
     async def _host(self, number: int) -> Client:
@@ -139,15 +138,18 @@ class Soak:
             self.counts[tool] += 1
 
     def _resident(self) -> dict[str, int]:
-        """Return the memory of the daemon and of the server by command, without the hosts' own processes."""
+        """Return the memory of the daemon and of the servers."""
         found = {}
-        for process in marked(self.mark):
-            if process.parent == os.getpid():
-                continue
+        for process, path in processes():
             with suppress(OSError):
-                command = (PROC / str(process.pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                pages = int((PROC / str(process.pid) / "statm").read_text().split()[1])
-                found[f"{command[-100:].strip()} ({process.pid})"] = pages * os.sysconf("SC_PAGE_SIZE")
+                command = (path / "cmdline").read_bytes().split(b"\0")
+                if b"twopipes._gateway.daemon" in command and str(self.folder).encode() in b" ".join(command):
+                    name = "daemon"
+                elif str(SERVER).encode() in command and b"twopipes" not in command and process in marked(self.mark):
+                    name = f"server {process.pid}"
+                else:
+                    continue
+                found[name] = int((path / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return found
 
     async def _no_process_left(self) -> None:
