@@ -104,9 +104,10 @@ class Soak:
 
     async def _ignorant_host(self, stack: AsyncExitStack) -> None:
         """Start a host that sends requests and reads nothing."""
-        process = await asyncio.create_subprocess_exec(
-            *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=self.env, limit=1024
-        )
+        unread, stdout = os.pipe()
+        stack.callback(os.close, unread)
+        process = await asyncio.create_subprocess_exec(*self.command, stdin=asyncio.subprocess.PIPE, stdout=stdout, env=self.env)
+        os.close(stdout)
         stack.push_async_callback(process.wait)
         stack.callback(suppressed_kill, process)
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
