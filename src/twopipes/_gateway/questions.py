@@ -28,6 +28,7 @@ from twopipes._protocol.types import (
     CreateMessageRequest,
     ElicitationCompleteParams,
     ElicitRequest,
+    EmptyParams,
     Implementation,
     InputRequest,
     InputRequiredResult,
@@ -334,7 +335,7 @@ def _question_of(call: Call) -> Question:
     kind = _KINDS.get(call.method)
     if kind is None:
         raise MethodNotFound(f"{call.method} cannot be passed to a host")
-    question: InputRequest = kind(call.params)
+    question: InputRequest = kind() if call.params == EmptyParams() else kind(call.params)
     return question if call.raw_params is None else PassedQuestion(question, call.raw_params, call.dialect)
 
 

@@ -65,8 +65,10 @@ def request(call: Call, source: Dialect) -> Passed:
     except (DecodeError, RecursionError) as error:
         raise InvalidParams(f"the params of {call.method} cannot be decoded: {_why(error)}") from None
     name = NAME_MEMBERS.get(call.method)
-    if name is not None and isinstance(value := getattr(call.params, name, None), str):
-        params[name] = value  # a header may repeat it, and it decides whether the call is safe to repeat
+    if name in params:
+        # A header may repeat it, and it decides whether the call is safe to repeat. The other params may be invalid.
+        value = getattr(call.params, name, None)
+        params[name] = value if isinstance(value, str) else msgspec_json.decode(params[name])
     meta = _object(params.pop(META, None))
     own = {key: meta.pop(key) for key in _OWN_KEYS if key in meta}
     if meta:
