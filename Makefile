@@ -57,7 +57,7 @@ MUTANT_TESTS := $(wildcard tests/check/test_*.py)
 # Only `make http` runs these: attacks, and servers in processes of their own.
 HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
 # Only `make gateway` runs these: servers behind the gateway, in processes of their own.
-GATEWAY_TESTS := $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
+GATEWAY_TESTS := tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS)
@@ -67,7 +67,7 @@ test: $(STAMPS)/dev ## run the tests
 http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HTTP_TESTS)
 
-gateway: $(STAMPS)/dev ## run the tests of bridge, keep and dev with real processes
+gateway: $(STAMPS)/dev ## play the transcripts through a gateway, and test bridge, keep and dev with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(GATEWAY_TESTS)
 
 coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests that run in one process

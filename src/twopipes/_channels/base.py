@@ -105,6 +105,11 @@ class Channel(ABC):
         """How many bytes :meth:`write` accepted and the system has not taken yet."""
 
     @property
+    def is_reader_gone(self) -> bool:
+        """Whether it is known that the peer reads no more, so that nothing can be sent to it. Not every channel finds out."""
+        return False
+
+    @property
     @abstractmethod
     def description(self) -> str:
         """A name for error messages and logs: ``pipe fd 0``, ``unix:/run/x.sock``, ``tcp 127.0.0.1:9000``."""

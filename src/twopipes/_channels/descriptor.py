@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -148,6 +149,14 @@ class DescriptorSink(Sink):
             loop = asyncio.get_running_loop()
             loop.add_writer(self._fd, self._writable)
             self._loop = loop
+
+    @property
+    def is_reader_gone(self) -> bool:
+        if sys.platform == "win32" or self._release is None:
+            return False
+        poll = select.poll()
+        poll.register(self._fd, 0)  # a closed pipe and a socket that the peer has closed are always reported
+        return bool(poll.poll(0))
 
     @property
     def unread(self) -> int | None:

@@ -144,6 +144,11 @@ class Sink(_Half):
         self._waiters: set[asyncio.Future[None]] = set()
 
     @property
+    def is_reader_gone(self) -> bool:
+        """Whether it is known that the peer reads no more."""
+        return False
+
+    @property
     def unread(self) -> int | None:
         """How many of the written bytes the peer has not read; ``None`` if the system does not report it."""
         return None
@@ -277,6 +282,10 @@ class TwoHalves(Channel):
     @property
     def buffered(self) -> int:
         return self._sink.buffered
+
+    @property
+    def is_reader_gone(self) -> bool:
+        return self._sink.is_reader_gone
 
     @property
     def description(self) -> str:

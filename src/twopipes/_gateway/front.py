@@ -9,10 +9,12 @@ from typing import Any, Final, Literal
 
 from msgspec import Raw, structs
 
+from twopipes._channels.base import Channel
 from twopipes._gateway import translate
 from twopipes._gateway.back import Back, Opened
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
+from twopipes._gateway.host_connection import HostConnection
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.meta_keys import is_extension_name
 from twopipes._protocol.methods import KNOWN_METHODS, NEEDED_CAPABILITIES, NOTIFICATIONS
@@ -101,6 +103,9 @@ class GatewayServer(Server[None]):
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         # All backs are the same server, so any of them knows its tools.
         return next((schema for back in self.backs if (schema := back.tools.header_schema_of(name)) is not None), None)
+
+    def _connect(self, channel: Channel, lifespan: Any = None) -> HostConnection:
+        return HostConnection(self._new_session(), channel, **self._runner_options(lifespan))
 
     def _session_options(self) -> dict[str, Any]:
         return {"delegates": True, "transparent": True}

@@ -521,3 +521,21 @@ def test_the_marks_decide_when_drain_waits(make):
 def test_invalid_marks_are_rejected():
     with pytest.raises(LocalProtocolError, match="low-water"):
         memory_pair(high_water=1, low_water=2)
+
+
+@pytest.mark.parametrize("kind", ["pipes", "unix", "stdio over pipes", "stdio over a socketpair", "recorded"])
+def test_a_local_channel_finds_out_that_its_peer_reads_no_more(kind):
+    async def body():
+        async with joined(kind) as (one, other):
+            for channel, peer in ((one, other), (other, one)):
+                assert not channel.is_reader_gone
+                assert not peer.is_reader_gone
+            await other.close_write()
+            await one.read()
+            assert not one.is_reader_gone  # it has closed its own output only
+            await other.close()
+            assert one.is_reader_gone
+            await one.close()
+            assert not one.is_reader_gone  # there is nothing to ask
+
+    run(body())

@@ -44,5 +44,9 @@ class UnreadChannel(Channel):
         return self._inner.buffered
 
     @property
+    def is_reader_gone(self) -> bool:
+        return self._inner.is_reader_gone
+
+    @property
     def description(self) -> str:
         return self._inner.description
