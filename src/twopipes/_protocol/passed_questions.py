@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from msgspec import DecodeError, Raw, Struct, structs
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, structs
 from msgspec import json as msgspec_json
 
 from twopipes._protocol import types as t
@@ -22,7 +22,7 @@ class RawRequest(Struct, frozen=True):
     """A question with its params as JSON."""
 
     method: str
-    params: Raw = Raw(b"{}")
+    params: Raw | UnsetType = UNSET
 
 
 class _TypeOnly(Struct, rename="camel"):
@@ -66,12 +66,12 @@ class PassedQuestion(Struct, frozen=True, eq=False):
 
     Attributes:
         question: What it asks.
-        raw: Its params as received.
+        raw: Its params as received; a question for the roots needs none.
         source: The revision of that server.
     """
 
     question: t.InputRequest
-    raw: Raw
+    raw: Raw | UnsetType
     source: Dialect
 
     def written(self, target: Dialect) -> t.InputRequest | RawRequest:
@@ -90,7 +90,7 @@ class PassedQuestion(Struct, frozen=True, eq=False):
             if not isinstance(question, t.ElicitRequest) or question.params.mode == "url":
                 raise
             # The form breaks a rule. The client decides about it, as it would without the gateway.
-            members = {name: value for name, value in _decode_members(self.raw).items() if name not in _OPTIONAL}
+            members = {name: value for name, value in _decode_members(cast("Raw", self.raw)).items() if name not in _OPTIONAL}
             return RawRequest(method, Raw(msgspec_json.encode(members)))
         return RawRequest(method, self.raw) if fitted is question.params else type(question)(fitted)  # type: ignore[arg-type]
 
