@@ -37,7 +37,7 @@ def add_keep_options(parser: CommandParser) -> None:
     group.add_argument("--keep-all", action="store_true", help=text)
     text = "remove `twopipes keep` from the servers of the file; --name selects one"
     group.add_argument("--undo", action="store_true", help=text)
-    passed = parser.add_argument_group("options of twopipes keep, written in front of the command; see twopipes keep --help")
+    passed = parser.add_argument_group("options of twopipes keep, written with it (see twopipes keep --help)")
     passed.add_argument("--lazy", action="store_true", help="start the server at the first call that needs it")
     passed.add_argument("--idle", metavar="TIME", type=_duration_text, help="stop an unused server after this time, such as 10m")
     passed.add_argument("--no-manifest", action="store_true", help="do not answer from the previous run while the server starts")
