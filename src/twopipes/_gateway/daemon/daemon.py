@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,38 +13,24 @@ assert sys.platform != "win32"  # where Python has no Unix sockets, no command i
 
 from twopipes._channels.base import Channel
 from twopipes._channels.sockets import listen_unix
-from twopipes._gateway.daemon.memory import resident_bytes
-from twopipes._gateway.daemon.messages import MAX_LINE
-from twopipes._gateway.daemon.requests import (
-    LogsRequest,
-    Request,
-    ServeRequest,
-    StatusRequest,
-    StopRequest,
-    decode_request,
-    sharing_key,
-)
+from twopipes._gateway.daemon.control_server import ControlServer, log_error, reply
+from twopipes._gateway.daemon.requests import Request, ServeRequest, sharing_key
 from twopipes._gateway.daemon.service import ID_LENGTH, Kept, Service
-from twopipes._gateway.daemon.unread import UnreadChannel
 from twopipes._process.stderr import StderrLine, StderrTail
 from twopipes._server.app import Server
-from twopipes._server.log import logger
 from twopipes._server.shutdown import Ending, LastResort, ended_by_signals
 from twopipes._server.wire_log import Tracing
-from twopipes._version import __version__
-from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
+from twopipes.errors import TwopipesError
 
 OpenKept = Callable[[ServeRequest, Callable[[StderrLine], object]], tuple[Server, Kept, Tracing | None]]
 
-# Seconds. A relay sends its request as soon as it is connected.
-REQUEST_WITHIN: Final = 10.0
-# Seconds that a new daemon waits for the relay that started it.
-FIRST_REQUEST_WITHIN: Final = 30.0
+# Seconds that a new daemon waits for the relay that started it, which may have been killed. A slower relay starts another daemon.
+FIRST_REQUEST_WITHIN: Final = 5.0
 # Seconds from a signal to the end of the process, whatever still runs.
 END_WITHIN: Final = 15.0
 
 
-class Daemon:
+class Daemon(ControlServer):
     """Serves the hosts of one user until the last server has ended.
 
     Args:
@@ -56,10 +40,10 @@ class Daemon:
     """
 
     def __init__(self, path: str, open_kept: OpenKept, log: StderrTail) -> None:
+        super().__init__("daemon")
         self._path = path
         self._open_kept = open_kept
         self._log = log
-        self._started = time.time()
         # The servers by sharing key; one that hosts cannot share is there as long as its first host uses it.
         self._by_key: dict[str, Service] = {}
         self._services: set[Service] = set()
@@ -69,7 +53,7 @@ class Daemon:
     async def run(self, last_resort: LastResort, ready: Callable[[], object]) -> None:
         """Listen, call ``ready``, and serve until no server is left or a signal arrives. Raises ``ListenFailed``."""
         with ended_by_signals(self._ending, last_resort, END_WITHIN):
-            listener = await listen_unix(self._path, self._accept, on_error=_log_error)
+            listener = await listen_unix(self._path, self.accept, on_error=log_error)
             try:
                 ready()
                 first = asyncio.get_running_loop().call_later(FIRST_REQUEST_WITHIN, self._end_if_unused)
@@ -94,43 +78,31 @@ class Daemon:
         if not self._connections and not self._services:
             self._ending.begun.set()
 
-    # Connections
+    # Hosts
 
-    async def _accept(self, channel: Channel) -> None:
+    async def accept(self, channel: Channel) -> None:
+        """Handle one connection, of a relay or of a command."""
         self._connections += 1
         try:
-            request, first = await _read_request(channel)
-            if request is not None and not self._ending.begun.is_set():
-                await self._handle(request, UnreadChannel(channel, first) if first else channel)
-        except ValueError as error:
-            await _reply(channel, {"error": str(error)})
-        except (ChannelBroken, ChannelClosed, TimeoutError):
-            pass  # the peer is gone, or sent nothing
+            await super().accept(channel)
         finally:
             self._connections -= 1
             self._end_if_unused()
 
     async def _handle(self, request: Request, channel: Channel) -> None:
-        match request:
-            case ServeRequest():
-                await self._serve(request, channel)
-            case StatusRequest():
-                await _reply(channel, self._describe())
-            case LogsRequest():
-                await _reply(channel, self._logs(request.server))
-            case StopRequest():
-                await _reply(channel, await self._stop(request.server))
+        if not self._ending.begun.is_set():  # otherwise the peer sees the end of the connection, and starts another daemon
+            await super()._handle(request, channel)
 
     async def _serve(self, request: ServeRequest, channel: Channel) -> None:
         try:
             service = await self._service_for(request)
         except (TwopipesError, OSError) as error:
-            await _reply(channel, {"error": str(error)})
+            await reply(channel, {"error": str(error)})
             return
         if service is None:
             return
         with service.used_by(request):
-            await _reply(channel, {"pid": os.getpid(), "server": service.identity})
+            await reply(channel, {"pid": os.getpid(), "server": service.identity})
             await service.serve(channel)
 
     async def _service_for(self, request: ServeRequest) -> Service | None:
@@ -167,59 +139,18 @@ class Daemon:
 
     # Commands
 
-    def _describe(self) -> dict[str, Any]:
-        return {
-            "pid": os.getpid(),
-            "version": __version__,
-            "started": self._started,
-            "memory": resident_bytes(os.getpid()),
-            "servers": [service.describe() for service in self._ordered()],
-        }
+    def _servers(self) -> Iterable[Service]:
+        return self._services
 
-    def _logs(self, name: str | None) -> dict[str, Any]:
-        chosen = self._chosen(name)
-        logs = [{"id": each.identity, "command": each.request.argv, "lines": each.log.lines()} for each in chosen]
-        return {"pid": os.getpid(), "servers": logs, "lines": self._log.lines() if name is None else []}
+    def _own_lines(self) -> list[str]:
+        return self._log.lines()
 
     async def _stop(self, name: str | None) -> dict[str, Any]:
-        chosen = self._chosen(name)
-        if name is None:
-            self._ending.begun.set()
-            for service in chosen:
-                service.end(soon=True)
-            await asyncio.gather(*(service.ended() for service in chosen))
-        else:
-            await asyncio.gather(*(service.stop() for service in chosen))
-        return {"pid": os.getpid(), "stopped": [{"id": each.identity, "command": each.request.argv} for each in chosen]}
-
-    def _chosen(self, name: str | None) -> list[Service]:
-        return [service for service in self._ordered() if name is None or service.matches(name)]
-
-    def _ordered(self) -> list[Service]:
-        return sorted(self._services, key=lambda service: service.identity)
-
-
-async def _read_request(channel: Channel) -> tuple[Request | None, bytes]:
-    """Return the first line of a connection, decoded, and the bytes after it; ``None`` if the peer closed it."""
-    data = b""
-    async with asyncio.timeout(REQUEST_WITHIN):
-        while b"\n" not in data:
-            chunk = await channel.read()
-            if not chunk:
-                return None, b""
-            data += chunk
-            if len(data) > MAX_LINE:
-                raise ValueError(f"invalid request: it is longer than {MAX_LINE} bytes")
-    line, _, first = data.partition(b"\n")
-    return decode_request(line), first
-
-
-async def _reply(channel: Channel, reply: dict[str, Any]) -> None:
-    with suppress(TimeoutError, ChannelBroken, ChannelClosed):
-        async with asyncio.timeout(REQUEST_WITHIN):
-            channel.write(json.dumps(reply).encode() + b"\n")
-            await channel.flush()
-
-
-def _log_error(error: Exception) -> None:
-    logger.error("Error: %s", error if isinstance(error, TwopipesError | OSError) else repr(error))
+        if name is not None:
+            return await super()._stop(name)
+        self._ending.begun.set()
+        services = list(self._services)
+        for service in services:
+            service.end(soon=True)
+        await asyncio.gather(*(service.ended() for service in services))
+        return self._stopped(services)

@@ -18,6 +18,7 @@ from twopipes._gateway.daemon.memory import resident_bytes
 from twopipes._gateway.daemon.requests import DEFAULT_IDLE, ServeRequest
 from twopipes._process.stderr import StderrLine, StderrTail
 from twopipes._server.app import Server
+from twopipes._server.log import logger
 from twopipes._server.shutdown import GRACE, Ending
 from twopipes._server.wire_log import Tracing
 
@@ -77,7 +78,7 @@ class Service:
         self.identity = identity
         self.request = request
         self.hosts: list[Host] = []
-        self.log = StderrTail()
+        self._log = StderrTail()
         self._on_end = on_end
         self._server, self._kept, self._tracing = open_kept(request, self._take_line)
         self._ending = Ending()
@@ -87,6 +88,7 @@ class Service:
         self._idle: asyncio.TimerHandle | None = None
         self._ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(), name=f"twopipes server {identity}")
+        self._life.add_done_callback(self._log_failure)
         self._life.add_done_callback(lambda _: on_ended(self))
 
     # Hosts
@@ -187,7 +189,20 @@ class Service:
 
                 await close_recorder(self._tracing.recorder, 1.0)
 
-    # What the commands show
+    def _log_failure(self, life: asyncio.Task[None]) -> None:
+        if not life.cancelled() and (error := life.exception()) is not None:
+            logger.error("Error: server %s failed: %r", self.identity, error)
+
+    # For the commands
+
+    @property
+    def argv(self) -> list[str]:
+        """Its command."""
+        return self.request.argv
+
+    def lines(self) -> list[str]:
+        """Return the last lines that it wrote to stderr."""
+        return self._log.lines()
 
     def matches(self, name: str) -> bool:
         """Whether a user means this server: by its id, its name, or a part of its command."""
@@ -209,4 +224,4 @@ class Service:
         }
 
     def _take_line(self, line: StderrLine) -> None:
-        self.log.feed(f"{line.text}\n".encode(errors="replace"), line.time)
+        self._log.feed(f"{line.text}\n".encode(errors="replace"), line.time)

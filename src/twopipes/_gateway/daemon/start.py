@@ -48,18 +48,22 @@ def open_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socke
         DaemonError: The daemon cannot be started, or refused the request.
         OSError: The folder of the socket cannot be used.
     """
-    for attempt in range(ATTEMPTS):
-        sock = connect_or_start()
+    for attempt in range(1, ATTEMPTS + 1):
         try:
-            return sock, *exchange(sock, request, timeout=REPLY_TIMEOUT, first=first)
+            return _try_session(request, first)
         except DaemonGone:
-            sock.close()
-            if attempt == ATTEMPTS - 1:
+            if attempt == ATTEMPTS:
                 raise
-        except BaseException:
-            sock.close()
-            raise
     raise AssertionError("unreachable")
+
+
+def _try_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socket, dict[str, Any], bytes]:
+    sock = connect_or_start()
+    try:
+        return sock, *exchange(sock, request, timeout=REPLY_TIMEOUT, first=first)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def connect_or_start() -> socket.socket:
@@ -77,7 +81,7 @@ def connect_or_start() -> socket.socket:
         _start(path, deadline)
         found = connect(path, deadline)
     if found is None:
-        raise DaemonError(f"the daemon started, but nothing listens on {path}; see {log_path(path)}")
+        raise DaemonGone(f"the daemon started, but nothing listens on {path}; see {log_path(path)}")
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from twopipes import Server
 from twopipes._channels.sockets import connect_unix
+from twopipes._gateway.daemon import control_server
 from twopipes._gateway.daemon import daemon as daemon_module
 from twopipes._gateway.daemon import service as service_module
 from twopipes._gateway.daemon.daemon import Daemon
@@ -295,7 +296,7 @@ def test_an_invalid_request_gets_an_error_and_others_are_served(line):
 
 
 def test_a_connection_that_sends_no_request_is_closed(monkeypatch):
-    monkeypatch.setattr(daemon_module, "REQUEST_WITHIN", 0.01)
+    monkeypatch.setattr(control_server, "REQUEST_WITHIN", 0.01)
 
     async def scene(stage):
         async with await connect_unix(stage.path) as channel:
