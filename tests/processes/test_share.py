@@ -130,10 +130,11 @@ def host(launch, write, environment, state, keep):
 
     yield host
     keep("stop")
-    until(lambda: not processes_of(state) - {child for child in processes_of(state) if _is_relay(child)})
+    until(lambda: not {pid for pid in processes_of(state) if not is_relay(pid)})
 
 
-def _is_relay(pid):
+def is_relay(pid):
+    """Return whether this is the process of a host, which may have sent nothing yet and so waits."""
     try:
         return b"--share" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -429,7 +430,7 @@ def test_the_lists_are_answered_while_the_shared_server_starts(host, keep, write
 
 
 def test_status_shows_a_table(host, keep):
-    assert keep("status") == "No shared server runs.\n"
+    assert keep("status") == "No server runs behind keep.\n"
     child = host()
     pid = pid_of(child)
     heading, _, row, daemon = keep("status").splitlines()
@@ -443,7 +444,7 @@ def test_logs_show_what_the_server_wrote_to_stderr(host, keep):
     pid_of(host())
     assert "the server starts" in keep("logs")
     assert "the server starts" in keep("logs", "both.py")
-    assert "no shared server matches 'other'" in keep("logs", "other", code=1)
+    assert "no server matches 'other'" in keep("logs", "other", code=1)
 
 
 def test_a_stopped_server_is_started_by_the_next_call(host, keep):
@@ -452,7 +453,7 @@ def test_a_stopped_server_is_started_by_the_next_call(host, keep):
     assert "both.py" in keep("stop", "shared")
     assert not is_running(pid)
     assert pid_of(child) != pid
-    assert "no shared server matches 'other'" in keep("stop", "other", code=1)
+    assert "no server matches 'other'" in keep("stop", "other", code=1)
 
 
 def test_stop_ends_everything(host, keep, state):
@@ -461,7 +462,7 @@ def test_stop_ends_everything(host, keep, state):
     assert "stopped the daemon" in keep("stop")
     assert child.wait() == 1
     until(lambda: not processes_of(state))
-    assert keep("stop") == "No shared server runs.\n"
+    assert keep("stop") == "No server runs behind keep.\n"
 
 
 def test_what_a_host_and_the_server_exchange_can_be_recorded(host, tmp_path, run):
@@ -470,6 +471,54 @@ def test_what_a_host_and_the_server_exchange_can_be_recorded(host, tmp_path, run
     child.finish()
     until(lambda: "facts" in (tmp_path / "trace.jsonl").read_text(encoding="utf-8"))
     assert (tmp_path / "log.txt").read_text(encoding="utf-8") == "the server starts\n"
+
+
+# The commands, for a server that is not shared
+
+
+@pytest.fixture
+def alone(launch, write, host):
+    """Start `twopipes keep` without --share."""
+    program = write(SERVER.format(eras="both"), "alone.py")
+    started = []
+
+    def alone():
+        started.append(launch(python("-m", "twopipes", "keep", "--", *python(program))))
+        return started[-1]
+
+    yield alone
+    for child in started:  # before `host` checks that nothing is left
+        child.dispose()
+
+
+def test_servers_that_are_not_shared_are_listed_too(alone, host, keep):
+    one, two, shared = alone(), alone(), host()
+    pids = {pid_of(child) for child in (one, two, shared)}
+    found = json.loads(keep("status", "--format", "json"))
+    servers = [server for kind in ("daemons", "processes") for each in found[kind] for server in each["servers"]]
+    assert {server["pid"] for server in servers} == pids
+    assert [server["shared"] for server in servers] == [True, False, False]
+    assert {each["pid"] for each in found["processes"]} == {one.process.pid, two.process.pid}
+    assert keep("logs", "alone.py").count("the server starts") == 2
+    assert keep("stop", f"p{one.process.pid}").count("stopped") == 1
+    assert pid_of(one) not in pids  # started again
+    assert pid_of(two) in pids
+
+
+def test_a_process_that_ends_leaves_no_socket(alone, keep, state):
+    one, two = alone(), alone()
+    assert pid_of(one) != pid_of(two)
+    sockets = state / "twopipes" / "share"
+    assert len(list(sockets.glob("*-p*.sock"))) == 2
+    one.finish()
+    two.signal(signal.SIGKILL)
+    two.wait()
+    assert len(list(sockets.glob("*-p*.sock"))) == 1  # of the one that could not remove it
+    assert keep("status") == "No server runs behind keep.\n"
+    third = alone()
+    pid_of(third)
+    (left,) = sockets.glob("*-p*.sock")
+    assert f"-p{third.process.pid}-" in left.name
 
 
 # The relay

@@ -47,10 +47,10 @@ options:
                      to stderr
   -h, --help         show this help
 
-commands about shared servers:
+commands about the servers that run:
   status             show what runs, for whom, and its memory
   logs [NAME]        show the last lines that the servers wrote to stderr
-  stop [NAME]        end a server, or all of them and the daemon
+  stop [NAME]        end a server, or all of them; the next call starts it again
 
 examples:
   twopipes keep -- npx -y some-server
@@ -60,7 +60,7 @@ examples:
 
 _WITH_VALUE = ("--idle", "--watch", "--trace", "--log")
 _SWITCHES = ("--lazy", "--no-manifest", "--share", "--share=all")
-# The commands about servers that are shared, each a function of keep_commands.py.
+# The commands about servers that run, each a function of keep_commands.py.
 _COMMANDS = ("status", "logs", "stop")
 
 

@@ -1,4 +1,4 @@
-"""``twopipes keep status``, ``logs`` and ``stop``: the servers that the daemon of ``keep --share`` runs for this user."""
+"""``twopipes keep status``, ``logs`` and ``stop``: the servers that run behind ``keep`` for this user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMATS = ("text", "json")
 _STATUS = "usage: twopipes keep status [--format text|json]"
 _LOGS = "usage: twopipes keep logs [NAME] [--format text|json]"
 _STOP = "usage: twopipes keep stop [NAME] [--format text|json]"
-_NAME = "NAME is the id of a server, its name, or a part of its command; see twopipes keep status."
+_NAME = "NAME is the id of a server, its name, or a part of its command."
 _FORMAT = """\
 options:
   --format FORMAT    text or json (default text)
@@ -31,26 +31,28 @@ options:
 _STATUS_HELP = f"""\
 {_STATUS}
 
-Shows the servers that run for the hosts which use twopipes keep --share: start
-time, hosts, calls, restarts and memory.
+Shows the servers behind twopipes keep: start time, hosts, calls, restarts and
+memory.
 
 {_FORMAT}"""
 _LOGS_HELP = f"""\
 {_LOGS}
 
-Shows the last lines that the shared servers wrote to stderr. {_NAME}
+Shows the last lines that the servers wrote to stderr.
+{_NAME}
 
 {_FORMAT}"""
 _STOP_HELP = f"""\
 {_STOP}
 
-Ends the process of a shared server, and waits for its end. The sessions of its
-hosts go on, and the next call starts it again. Without NAME it ends all servers,
-all sessions and the daemon. {_NAME}
+Ends the process of a server, and waits for its end. The sessions of its hosts go
+on, and the next call starts it again. Without NAME it ends all servers; of those
+that are shared also the sessions and the daemon.
+{_NAME}
 
 {_FORMAT}"""
 _COLUMNS = ("ID", "SERVER", "PID", "STARTED", "HOSTS", "CALLS", "RESTARTS", "MEMORY", "COMMAND")
-_NONE = "No shared server runs."
+_NONE = "No server runs behind keep."
 
 
 def status(arguments: Sequence[str]) -> int:
@@ -65,7 +67,7 @@ def status(arguments: Sequence[str]) -> int:
         terminal.table(_COLUMNS, rows)
     else:
         terminal.say(_NONE)
-    for reply in replies:
+    for reply in (each for each in replies if each["kind"] == "daemon"):
         memory = "" if reply["memory"] is None else f", {size_of(reply['memory'])}"
         terminal.say(f"daemon: process {reply['pid']}, twopipes {reply['version']}, started {_ago(reply['started'])}{memory}")
     return failed
@@ -82,7 +84,7 @@ def logs(arguments: Sequence[str]) -> int:
         return _nothing(name)
     terminal = Terminal()
     sections = [(f"{server['id']} {shlex.join(server['command'])}", server["lines"]) for server in servers]
-    sections += [(f"daemon {reply['pid']}", reply["lines"]) for reply in replies if reply["lines"]]
+    sections += [(f"{reply['kind']} {reply['pid']}", reply["lines"]) for reply in replies if reply["lines"]]
     for title, lines in sections:
         terminal.say((visible(f"== {title}"), "bold"))
         for line in lines:
@@ -103,7 +105,7 @@ def stop(arguments: Sequence[str]) -> int:
     for server in stopped:
         terminal.say(visible(f"stopped {server['id']} {shlex.join(server['command'])}"))
     if name is None:
-        for reply in replies:
+        for reply in (each for each in replies if each["kind"] == "daemon"):
             terminal.say(f"stopped the daemon, process {reply['pid']}")
     return failed
 
@@ -154,7 +156,8 @@ def _ago(moment: float) -> str:
 
 
 def _print_json(replies: list[dict[str, Any]]) -> int:
-    sys.stdout.write(json.dumps({"daemons": replies}, indent=2) + "\n")
+    by_kind = {kind: [reply for reply in replies if reply["kind"] == kind] for kind in ("daemon", "keep")}
+    sys.stdout.write(json.dumps({"daemons": by_kind["daemon"], "processes": by_kind["keep"]}, indent=2) + "\n")
     return OK
 
 
@@ -162,5 +165,5 @@ def _nothing(name: str | None) -> int:
     if name is None:
         Terminal().say(_NONE)
         return OK
-    sys.stderr.write(f"Error: no shared server matches {visible(name)!r}; see twopipes keep status\n")
+    sys.stderr.write(f"Error: no server matches {visible(name)!r}; see twopipes keep status\n")
     return FAILED

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -63,7 +64,7 @@ class KeepSettings(Struct, frozen=True, kw_only=True):
 
 def kept_server(argv: Sequence[str], settings: KeepSettings) -> KeptServer:
     """Return a server that passes everything to a command, which it keeps running. Nothing is started yet."""
-    return KeptServer(Backs(lambda: KeptBack(kept_command(argv, settings), settings)), settings)
+    return KeptServer(Backs(lambda: KeptBack(kept_command(argv, settings), settings)), settings, listed_as=argv)
 
 
 def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
@@ -72,15 +73,19 @@ def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
 
 
 class KeptServer(GatewayServer):
-    """The front of a kept server. It also declares what ``keep`` itself sends: log messages and changes of the lists."""
+    """The front of a kept server. It also declares what ``keep`` itself sends: log messages and changes of the lists.
 
-    def __init__(self, backs: Backs, keep: KeepSettings) -> None:
+    With ``listed_as``, the command, ``twopipes keep status`` shows it as the server of this process.
+    """
+
+    def __init__(self, backs: Backs, keep: KeepSettings, *, listed_as: Sequence[str] | None = None) -> None:
         super().__init__(backs)
         self._keep = keep
+        self._listed_as = listed_as
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[Any]:
-        async with super()._running() as lifespan:
+        async with super()._running() as lifespan, self._listed():
             if not self._keep.watch:
                 yield lifespan
                 return
@@ -90,6 +95,13 @@ class KeptServer(GatewayServer):
                 yield lifespan
             finally:
                 watcher.close()
+
+    def _listed(self) -> AbstractAsyncContextManager[None]:
+        if sys.platform != "win32" and self._listed_as is not None:
+            from twopipes._gateway.daemon.listed import listed  # noqa: PLC0415 - not on Windows
+
+            return listed(self._listed_as, self.backs)
+        return nullcontext()
 
     def _files_changed(self, paths: list[str]) -> None:
         for back in self.backs:

@@ -1,4 +1,4 @@
-"""The server side of ``twopipes keep status``, ``logs`` and ``stop``: requests on a private socket of a process that keeps servers."""
+"""The server side of ``twopipes keep status``, ``logs`` and ``stop``: requests to a process that keeps servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
@@ -55,11 +54,12 @@ class ControlServer:
 
     Args:
         kind: ``daemon``, or ``keep`` for a process that keeps one server for one host.
+        started: The Unix time since when this process keeps servers.
     """
 
-    def __init__(self, kind: Literal["daemon", "keep"]) -> None:
+    def __init__(self, kind: Literal["daemon", "keep"], started: float) -> None:
         self._kind = kind
-        self._started = time.time()
+        self._started = started
 
     def _servers(self) -> Iterable[Controlled]:
         raise NotImplementedError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
@@ -40,7 +41,7 @@ class Daemon(ControlServer):
     """
 
     def __init__(self, path: str, open_kept: OpenKept, log: StderrTail) -> None:
-        super().__init__("daemon")
+        super().__init__("daemon", time.time())
         self._path = path
         self._open_kept = open_kept
         self._log = log

@@ -1,4 +1,4 @@
-"""Where the daemons of this user listen: a private folder with one socket for each version."""
+"""Where the processes that keep servers listen: a private folder of the user with one socket for each of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+from contextlib import suppress
 
 assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
@@ -15,6 +16,8 @@ from twopipes._version import __version__
 # The version of the messages between the relay and the daemon (messages.py).
 PROTOCOL = 1
 SUFFIX = ".sock"
+# In the name of the socket of one process, before its number.
+OWN = "-p"
 # Characters of the machine's name. A Unix socket's path is limited to about 100 bytes.
 _MAX_NODE = 16
 
@@ -33,8 +36,32 @@ def socket_path() -> str:
     return os.path.join(folder_path(), f"{PROTOCOL}-{__version__}{_ending()}")
 
 
+def own_socket_path() -> str:
+    """Return the socket of this process, if it keeps a server for its own host."""
+    return os.path.join(folder_path(), f"{PROTOCOL}{OWN}{os.getpid()}{_ending()}")
+
+
+def remove_dead_sockets(folder: str) -> None:
+    """Remove the sockets of processes that were killed while they kept a server for their own host."""
+    for name in os.listdir(folder):
+        pid = name.removesuffix(_ending()).partition(OWN)[2]
+        if name.endswith(_ending()) and pid.isdecimal() and not _exists(int(pid)):
+            with suppress(OSError):  # another process does the same
+                os.unlink(os.path.join(folder, name))
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # of another user; the number was reused
+    return True
+
+
 def socket_paths() -> list[str]:
-    """Return the sockets of all daemons of this user on this machine: also of other versions, and of dead ones."""
+    """Return the sockets of all processes of this user on this machine: also of other versions, and of dead ones."""
     folder = folder_path()
     try:
         names = os.listdir(folder)

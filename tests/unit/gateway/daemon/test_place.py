@@ -1,6 +1,8 @@
 """The folder of the daemon's socket: private, checked, and one socket for each version."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -63,3 +65,17 @@ def test_the_sockets_of_other_versions_are_found_but_not_those_of_other_machines
         with open(path, "w", encoding="utf-8"):
             pass
     assert sorted(place.socket_paths()) == sorted([ours, older])
+
+
+def test_only_the_sockets_of_dead_processes_are_removed():
+    folder = place.make_folder()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    ours, daemon = place.own_socket_path(), place.socket_path()
+    dead = ours.replace(f"-p{os.getpid()}-", f"-p{ended.pid}-")
+    for path in (ours, daemon, dead, f"{folder}/1-pxyz-{os.path.basename(ours)}"):
+        with open(path, "w", encoding="utf-8"):
+            pass
+    place.remove_dead_sockets(folder)
+    assert not os.path.exists(dead)
+    assert len(os.listdir(folder)) == 3
