@@ -18,7 +18,7 @@ from twopipes._gateway.front import GatewayServer
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import CANNOT_EXECUTE, NOT_FOUND, OK, exit_code_help
 from twopipes._tools.usage import UsageError, read_words, report_error, tcp_address
-from twopipes.errors import StartFailed, TwopipesError
+from twopipes.errors import LocalProtocolError, StartFailed, TwopipesError
 
 if TYPE_CHECKING:
     from twopipes._http.options import HttpOptions
@@ -135,13 +135,23 @@ def _where(options: Options) -> dict[str, Any]:
     if len(ways) > 1:
         raise UsageError(f"{' and '.join(ways)} exclude each other; give one of them")
     if "--http" in options:
-        return {"http": options["--http"][-1], "http_options": _http_options(options)}
+        return {"http": _http_address(options["--http"][-1]), "http_options": _http_options(options)}
     for name in ("--allow-host", "--allow-origin", "--public"):
         if name in options:
             raise UsageError(f"{name} is for clients over HTTP; give it with --http PORT")
     if "--tcp" in options:
         return {"tcp": tcp_address(options["--tcp"][-1])}
     return {"unix": options["--unix"][-1]} if "--unix" in options else {}
+
+
+def _http_address(given: str) -> str:
+    from twopipes._server.http.listen import parse_http_address  # noqa: PLC0415 - only for HTTP
+
+    try:
+        parse_http_address(given)
+    except LocalProtocolError:
+        raise UsageError(f"--http needs a port or HOST:PORT, such as 8000 or 127.0.0.1:8000, not {given!r}") from None
+    return given
 
 
 def _http_options(options: Options) -> HttpOptions:

@@ -98,6 +98,7 @@ def test_the_other_options():
         (["unix:"], "has no path"),
         (["--http", "1", "--unix", "x", "--", "server"], "--http and --unix exclude each other"),
         (["--tcp", "here", "tcp://h:1"], "--tcp needs HOST:PORT"),
+        (["--http", "here", "tcp://h:1"], "--http needs a port or HOST:PORT, such as 8000 or 127.0.0.1:8000, not 'here'"),
         (["--era", "old", "tcp://h:1"], "--era must be both, legacy or modern, got 'old'"),
         (["--public", "tcp://h:1"], "--public is for clients over HTTP; give it with --http PORT"),
         (["--allow-host", "h", "--tcp", ":1", "tcp://h:1"], "--allow-host is for clients over HTTP"),
@@ -131,6 +132,14 @@ def test_a_command_that_cannot_be_started_is_reported_before_it_is_served(name, 
     assert out == ""
     assert err.startswith(f"Error: cannot start {name!r}: ")
     assert said in err
+
+
+def test_without_the_extra_http_is_not_served(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for name in ("run", "uvicorn_server", "uvicorn_protocol"):
+        monkeypatch.delitem(sys.modules, f"twopipes._server.http.{name}", raising=False)
+    with pytest.raises(UsageError, match=r"pip install 'twopipes\[http\]'"):
+        bridge(["--http", "0", "--", sys.executable])
 
 
 def test_without_the_extra_a_url_is_refused(monkeypatch):
