@@ -15,6 +15,7 @@ from interop import test_published_servers as published
 from interop.harness import BY_ITSELF, EXAMPLES, SCRIPTS, TEXT, Launch, connected, visit_of
 from interop.test_twins import ABLE, TWINS, use
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes.errors import InvalidRequest, UrlsRequired
 
 pytestmark = [
     pytest.mark.interop,
@@ -140,7 +141,8 @@ def test_the_everything_server(gateway, state, era, revision):
             assert client.server_info.name == "mcp-servers/everything"
             await published.list_and_read(client)
             await published.call(client)
-            await published.answer(client, visited)
+            # The modern era has no error that names pages to visit.
+            await published.answer(client, visited, UrlsRequired if era == "legacy" else InvalidRequest)
             if era == "legacy":
                 await published.subscribe(client, logged)
             await published.cancel(client)

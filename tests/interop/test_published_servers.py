@@ -229,7 +229,7 @@ async def call(client) -> None:
         await client.get_prompt("no-such-prompt")
 
 
-async def answer(client, visited) -> None:
+async def answer(client, visited, refusal=UrlsRequired) -> None:
     form = await client.call_tool("trigger-elicitation-request")
     assert "- Name: Ada" in form.text
     # Fields that the user did not change have the value that the server proposed.
@@ -239,7 +239,7 @@ async def answer(client, visited) -> None:
     page = {"url": "https://login.example/start"}
     assert "completed" in (await client.call_tool("trigger-url-elicitation", page)).text
     assert visited == [page["url"]]
-    with pytest.raises(UrlsRequired):
+    with pytest.raises(refusal):
         await client.call_tool("trigger-url-elicitation", {**page, "errorPath": True})
 
 
