@@ -44,7 +44,7 @@ class ToolHeaders:
         try:
             typed = read(ListToolsResult, page)
         except (DecodeError, RecursionError):
-            return page  # whoever reads it reports what is wrong
+            return page  # the reader reports what is wrong
         learned = self.learn(typed)
         if learned is typed:
             return page
