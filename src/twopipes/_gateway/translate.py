@@ -144,7 +144,7 @@ def failure(error: TwopipesError, call: Call, option_names: Mapping[str, str]) -
     if isinstance(error, McpError):
         return error
     if isinstance(error, ClientClosed):
-        return InternalError(f"the server was stopped before it answered {call.method}; send the request again")
+        return InternalError(f"the gateway ended before the server answered {call.method}")
     error = copy(error)
     if getattr(error, "request_id", None) is not None:
         setattr(error, "request_id", call.id)  # noqa: B010 - several classes have it; the host knows only its own id
