@@ -284,3 +284,54 @@ async def test_each_answer_of_a_legacy_host_is_passed_on_as_soon_as_it_comes():
         )
         await turn_until(lambda: any(line.get("id") == "b" for line in fake.lines))
         host.cancel(call)
+
+
+@scene
+async def test_the_completion_of_a_visit_that_was_not_a_question_reaches_the_only_host():
+    """The server may have named the page in an error. A malformed notification is dropped."""
+    fake = legacy()
+    async with alone(fake, LATEST_LEGACY) as host:
+        await host.text("x")
+        fake.notify("notifications/elicitation/complete", {"elicitationId": 7})
+        fake.notify("notifications/elicitation/complete", {"elicitationId": "of an error"})
+        assert (await host.note("notifications/elicitation/complete"))["elicitationId"] == "of an error"
+
+
+@scene
+async def test_a_question_outside_of_a_call_needs_the_capability_of_the_host():
+    """CP-06."""
+    fake = legacy()
+    shared = gateway_to(fake, shared=True)
+    async with shared._running(), connected(shared, LATEST_LEGACY, can={"elicitation": {}}) as host:
+        await host.text("x")
+        assert (await fake.ask("roots/list"))["error"]["code"] == -32601
+        assert (await fake.ask("elicitation/create", URL))["error"]["code"] == -32602
+    assert not host.asked
+
+
+@scene
+async def test_the_server_gets_a_call_after_the_answer_that_it_waits_for():
+    """It asked before the call, and may need the answer for it, as with the roots."""
+    fake = legacy()
+    async with alone(fake, LATEST_MODERN) as host:
+        await host.result("tools/list")
+        answer = asyncio.create_task(fake.ask("roots/list"))
+        await host.result("tools/list")
+        first = (await host.line_of(host.start_tool("x")))["result"]
+        retry = host.start("tools/call", name="x", arguments={}, **{**host.replies(first), "inputResponses": {}})
+        again = (await host.line_of(retry))["result"]
+        assert again["resultType"] == "input_required"
+        assert not fake.of("tools/call")
+        retry = host.start("tools/call", name="x", arguments={}, **host.replies(again))
+        assert (await host.line_of(retry))["result"]["content"] == text("done")["content"]
+        assert (await answer)["result"] == {"roots": [{"uri": "file:///home"}]}
+    assert len(fake.of("tools/call")) == 1
+
+
+@scene
+async def test_too_many_questions_of_a_modern_server_are_an_error():
+    fake = FakeServer({"tools/call": asks({f"k{number}": ("elicitation/create", FORM) for number in range(65)}, "s")})
+    async with alone(fake, LATEST_LEGACY) as host:
+        error = await host.error("tools/call", name="x", arguments={})
+    assert "with 65 questions; the limit is 64" in error["message"]
+    assert not host.asked
