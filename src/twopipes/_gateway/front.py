@@ -166,7 +166,8 @@ class GatewayServer(Server[None]):
         try:
             back, opened = await self._ready(context)
             needed = NEEDED_CAPABILITIES.get(context.call.method)
-            if needed is not None and not opened.capabilities.allows(*needed):
+            # What this side declares: keep serves log levels for servers that do not.
+            if needed is not None and not context._connection.session.profile.capabilities.allows(*needed):
                 raise MethodNotFound(f"this server does not support {context.call.method}")
             match context.call.method:
                 case "initialize":
