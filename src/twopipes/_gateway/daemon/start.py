@@ -78,7 +78,14 @@ def connect_or_start() -> socket.socket:
         found = connect(path, deadline)  # another relay may have started it meanwhile
         if found is not None:
             return found
-        _start(path, deadline)
+        try:
+            _start(path, deadline)
+        except DaemonError:
+            # A relay that was killed has released the lock, and its daemon was faster.
+            found = connect(path, deadline)
+            if found is None:
+                raise
+            return found
         found = connect(path, deadline)
     if found is None:
         raise DaemonGone(f"the daemon started, but nothing listens on {path}; see {log_path(path)}")
