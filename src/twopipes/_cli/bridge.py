@@ -145,7 +145,7 @@ def _where(options: Options) -> dict[str, Any]:
 
 
 def _http_address(given: str) -> str:
-    from twopipes._server.http.listen import parse_http_address  # noqa: PLC0415 - only for HTTP
+    from twopipes._server.http.listen import parse_http_address  # only for HTTP
 
     try:
         parse_http_address(given)
@@ -155,7 +155,7 @@ def _http_address(given: str) -> str:
 
 
 def _http_options(options: Options) -> HttpOptions:
-    from twopipes._http.options import HttpOptions  # noqa: PLC0415 - only for HTTP
+    from twopipes._http.options import HttpOptions  # only for HTTP
 
     hosts, origins = tuple(options.get("--allow-host", ())), tuple(options.get("--allow-origin", ()))
     try:
@@ -215,8 +215,8 @@ def _token(options: Options) -> str | None:
 @contextmanager
 def _recorded(target: Target, path: str) -> Generator[Target, None, None]:
     """Record every connection to the server in one file."""
-    from twopipes._client.recording import RecordedTarget, open_recorder  # noqa: PLC0415 - only if it is requested
-    from twopipes._trace.recorder import names_to_redact  # noqa: PLC0415 - likewise
+    from twopipes._client.recording import RecordedTarget, open_recorder  # only if it is requested
+    from twopipes._trace.recorder import names_to_redact  # likewise
 
     recorder = open_recorder(target, path, names_to_redact(()), on_loss=_report)
     try:

@@ -67,7 +67,7 @@ _COMMANDS = ("status", "logs", "stop")
 def keep(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     if arguments and arguments[0] in _COMMANDS:
-        from twopipes._cli import keep_commands  # noqa: PLC0415 - a host does not need them
+        from twopipes._cli import keep_commands  # a host does not need them
 
         return int(getattr(keep_commands, arguments[0])(arguments[1:]))
     options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=_WITH_VALUE, switches=_SWITCHES)
@@ -99,8 +99,8 @@ class KeepOptions:
 def _paths(paths: Sequence[str]) -> tuple[str, ...]:
     if not paths:
         return ()
-    from twopipes._gateway.watch import check_paths  # noqa: PLC0415 - only if it is requested
-    from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - likewise
+    from twopipes._gateway.watch import check_paths  # only if it is requested
+    from twopipes.errors import LocalProtocolError  # likewise
 
     try:
         return tuple(check_paths(paths))
@@ -117,7 +117,7 @@ def _seconds(option: str, text: str) -> float:
 
 def _file(option: str, name: str) -> str:
     """Return the path of a file to write, after opening it once: an error must not come after the host has connected."""
-    from twopipes._process.user_files import open_private  # noqa: PLC0415 - only if it is requested
+    from twopipes._process.user_files import open_private  # only if it is requested
 
     try:
         os.close(open_private(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
@@ -138,8 +138,8 @@ def _share(command: list[str], options: KeepOptions) -> int:
         "trace": None if options.trace is None else os.path.abspath(options.trace),
     }
     if sys.platform != "win32":
-        from twopipes._gateway.daemon.messages import DaemonError  # noqa: PLC0415 - only for --share
-        from twopipes._gateway.daemon.relay import relay  # noqa: PLC0415 - likewise
+        from twopipes._gateway.daemon.messages import DaemonError  # only for --share
+        from twopipes._gateway.daemon.relay import relay  # likewise
 
         try:
             return relay(command, request)
@@ -150,15 +150,16 @@ def _share(command: list[str], options: KeepOptions) -> int:
 
 def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = None) -> int:
     """Serve a command over stdio, or over HTTP, until the host is gone. Return the exit code."""
-    from twopipes._channels.stdout_guard import Guard  # noqa: PLC0415 - not needed for the commands about kept servers
+    from twopipes._channels.stdout_guard import Guard  # not needed for the commands about kept servers
 
     if not options.watch and http is None:  # watchfiles and HTTP need ssl
-        # asyncio works without ssl, as in a Python that was built without OpenSSL. This saves 5 MB, and nothing here speaks TLS.
-        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]  # the documented way to make an import fail
+        # As in a Python that was built without OpenSSL: asyncio has no TLS, which is not used here, and hashlib uses its own code.
+        # A None is the documented way to make an import fail. It saves 5 MB in a process that exists once for each host and server.
+        sys.modules.update(dict.fromkeys(("ssl", "_hashlib")))  # type: ignore[arg-type]
     if http is None:
         Guard.take()  # before anything else is imported, so that stdout carries messages only
-    from twopipes._gateway.keeper import KeepSettings, kept_server  # noqa: PLC0415 - after stdout is protected
-    from twopipes.errors import TwopipesError  # noqa: PLC0415 - likewise
+    from twopipes._gateway.keeper import KeepSettings, kept_server  # after stdout is protected
+    from twopipes.errors import TwopipesError  # likewise
 
     settings = KeepSettings(
         is_lazy=options.is_lazy,

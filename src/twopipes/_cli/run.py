@@ -132,7 +132,7 @@ def find_server(where: str, name: str = "") -> Server:
 
 def server_in(module: ModuleType, where: str, name: str) -> Server:
     """Return the server in an imported module; see :func:`find_server`."""
-    from twopipes._server.app import Server  # noqa: PLC0415 - imported after stdout is protected
+    from twopipes._server.app import Server  # imported after stdout is protected
 
     if name:
         found = getattr(module, name, None)
@@ -188,7 +188,7 @@ def _import(load: Callable[[], ModuleType], where: str) -> ModuleType:
         return load()
     except Exception as error:
         if os.environ.get("TWOPIPES_DEBUG", "0") not in {"", "0"}:
-            import traceback  # noqa: PLC0415 - needed only for an author's mistake
+            import traceback  # needed only for an author's mistake
 
             traceback.print_exception(error.with_traceback(_outside_of_imports(error)))
         raise UsageError(f"{where} cannot be imported: {type(error).__name__}: {error}{_place_of(error)}") from error
@@ -210,7 +210,7 @@ def _place_of(error: Exception) -> str:
     """Return where the error was raised, in parentheses, ignoring the import system and this file."""
     if isinstance(error, SyntaxError):
         return ""  # its message contains the place
-    import traceback  # noqa: PLC0415 - needed only for an error message
+    import traceback  # needed only for an error message
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_import_system(frame.filename)]
     places = [f" ({frame.filename}:{frame.lineno})" for frame in frames]

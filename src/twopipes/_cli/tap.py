@@ -72,7 +72,7 @@ def tap(arguments: Sequence[str]) -> int:
     output = [None, *options.get("-o", ()), *options.get("--output", ())][-1]
     is_quiet = "-q" in options or "--quiet" in options
     if url is not None:
-        from twopipes._cli.tap_http import tap_http  # noqa: PLC0415 - loads asyncio, which a host would wait for
+        from twopipes._cli.tap_http import tap_http  # loads asyncio, which a host would wait for
 
         return tap_http(url, options.get("--http", [None])[-1], output, redact, is_quiet=is_quiet)
     if not command or not command[0]:
@@ -134,7 +134,7 @@ class _NoRecorder:
 
 def _start_error(command: list[str], error: Exception) -> tuple[int, str]:
     """Return the exit code that a shell would return, and why the command cannot be started."""
-    from twopipes._process.lookup import look_up  # noqa: PLC0415 - needed only for an error message
+    from twopipes._process.lookup import look_up  # needed only for an error message
 
     name = command[0]
     if not isinstance(error, OSError):

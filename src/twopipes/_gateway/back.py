@@ -323,7 +323,7 @@ class Back:
         async with self._alone:  # an opening that was cancelled ends its process first
             pass
         if self._recorder is not None:
-            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only for a trace
+            from twopipes._trace.channel import close_recorder  # only for a trace
 
             recorder, self._recorder = self._recorder, None
             await close_recorder(recorder)
@@ -401,8 +401,8 @@ class Back:
     def _recorded(self, target: Target) -> Target:
         if self.config.trace is None:
             return target
-        from twopipes._client.recording import RecordedTarget, record  # noqa: PLC0415 - only for a trace
-        from twopipes._trace.recorder import names_to_redact  # noqa: PLC0415 - likewise
+        from twopipes._client.recording import RecordedTarget, record  # only for a trace
+        from twopipes._trace.recorder import names_to_redact  # likewise
 
         if self._recorder is None:
             self._recorder = record(target, self.config.trace, names_to_redact(self.config.redact))

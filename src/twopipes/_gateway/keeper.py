@@ -98,7 +98,7 @@ class KeptServer(GatewayServer):
 
     def _listed(self) -> AbstractAsyncContextManager[None]:
         if sys.platform != "win32" and self._listed_as is not None:
-            from twopipes._gateway.daemon.listed import listed  # noqa: PLC0415 - not on Windows
+            from twopipes._gateway.daemon.listed import listed  # not on Windows
 
             return listed(self._listed_as, self.backs)
         return nullcontext()

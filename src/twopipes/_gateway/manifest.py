@@ -7,6 +7,7 @@ written costs the next start its quick answers.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,6 @@ from msgspec import DecodeError, Raw, Struct, structs, to_builtins
 from msgspec import json as msgspec_json
 
 from twopipes._process.command import ServerCommand
-from twopipes._process.digest import digest_of
 from twopipes._process.user_files import read_trusted, replace_private, state_path
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
@@ -182,11 +182,11 @@ def _stale(result: Raw) -> dict[str, Raw]:
 
 def next_cursor(page: Raw) -> str | None:
     """Return the cursor of the page that follows this one."""
-    return msgspec_json.decode(page, type=_Page).nextCursor
+    return msgspec_json.decode(page, type=_Page).next_cursor
 
 
-class _Page(Struct):
-    nextCursor: str | None = None  # noqa: N815 - the member's name
+class _Page(Struct, rename="camel"):
+    next_cursor: str | None = None
 
 
 def _items(raw: Raw | None) -> Iterable[Raw]:
@@ -214,4 +214,4 @@ def _fingerprint(path: str) -> tuple[str, int, int] | None:
 
 
 def _digest(parts: Any) -> str:
-    return digest_of(json.dumps(parts))  # json, because an argument may be no valid text
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()  # json, because an argument may be no valid text

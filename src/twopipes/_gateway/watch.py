@@ -91,7 +91,7 @@ class Watcher:
 
     def _run(self, folders: Sequence[str], wanted: Callable[[str], bool], *, recursive: bool) -> None:
         try:
-            from watchfiles import watch  # noqa: PLC0415 - optional, and slow to import
+            from watchfiles import watch  # optional, and slow to import
 
             for changes in watch(
                 *folders,

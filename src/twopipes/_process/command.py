@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -13,7 +14,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from twopipes._process.digest import digest_of
 from twopipes._process.environment import EnvironmentPolicy, check_environment, environment_of
 from twopipes._process.lookup import look_up, search_path
 from twopipes._process.shutdown import ShutdownPlan
@@ -114,7 +114,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         It covers argv, folder, environment policy and ``env``, but not ``stderr`` and ``shutdown``.
         """
         parts = [list(self.argv), self.folder(), self.environment, sorted((self.env or {}).items())]
-        return digest_of(json.dumps(parts))
+        return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def describe(self) -> str:
         """Return the command on one line, quoted for a shell."""

@@ -191,7 +191,7 @@ async def test_a_closed_back_is_not_started_again():
     async with connected(gateway, MODERN) as host:
         await host.call("x")
         await back.close()
-        assert "stopped" in (await host.error("tools/call", name="x"))["message"]
+        assert "the gateway ended" in (await host.error("tools/call", name="x"))["message"]
         assert len(fake.lives) == 1
 
 

@@ -53,8 +53,8 @@ class _Listed:
         self._loop.add_reader(sock, self._listen)
 
     def _listen(self) -> None:
-        from twopipes._gateway.daemon.control_server import log_error  # noqa: PLC0415 - see the head of this file
-        from twopipes._gateway.daemon.own_server import OwnControl  # noqa: PLC0415 - likewise
+        from twopipes._gateway.daemon.control_server import log_error  # see the head of this file
+        from twopipes._gateway.daemon.own_server import OwnControl  # likewise
 
         self._loop.remove_reader(self._sock)
         control = OwnControl(self._argv, self._backs, self._started)

@@ -185,7 +185,7 @@ class Service:
         finally:
             self.end()
             if self._tracing is not None and self._tracing.recorder is not None:
-                from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only if it is requested
+                from twopipes._trace.channel import close_recorder  # only if it is requested
 
                 await close_recorder(self._tracing.recorder, 1.0)
 
