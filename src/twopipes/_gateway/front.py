@@ -74,7 +74,7 @@ class GatewayServer(Server[None]):
         self._option_names = option_names or {}
         self.backs = backs
         backs.on_made = self._observe
-        self._served: dict[CallRunner, Opened] = {}  # what each connection was told about its server
+        self._served: dict[CallRunner, Opened] = {}  # the opening of the server that each connection knows
         self._levels: dict[CallRunner, LoggingLevel] = {}  # that legacy hosts chose
         self._watched: dict[CallRunner, set[str]] = {}  # by legacy hosts
 

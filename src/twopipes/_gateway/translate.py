@@ -48,7 +48,7 @@ GATEWAY: Final = Implementation("twopipes", __version__)
 
 
 class Passed(NamedTuple):
-    """The params of a request for the server behind the gateway, and what it is told about the client there."""
+    """The params of a request for the server behind the gateway, and what that server learns about the client."""
 
     params: dict[str, Any]
     client_meta: Mapping[str, Any]

@@ -56,7 +56,7 @@ class ServerSession(ServerGate):
         delegates: Whether requests that the session can handle itself become
             :class:`~twopipes._session.events.SessionCallReceived` events, so that middleware can wrap them.
         shared: Whether requests of many clients arrive here, each with a route of its own, so that their ids may collide.
-        transparent: Whether this session stands before another server: methods and notifications that are unknown here become
+        transparent: Whether requests are passed to another server: methods and notifications that are unknown here become
             events, calls keep their params as received, and a ``requestState`` that this session did not seal is left to the
             handler.
     """
