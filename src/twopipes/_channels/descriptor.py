@@ -152,11 +152,12 @@ class DescriptorSink(Sink):
 
     @property
     def is_reader_gone(self) -> bool:
-        if sys.platform == "win32" or self._release is None:
-            return False
-        poll = select.poll()
-        poll.register(self._fd, 0)  # a closed pipe and a socket that the peer has closed are always reported
-        return bool(poll.poll(0))
+        is_gone = False
+        if sys.platform != "win32" and self._release is not None:  # a pipe on Windows cannot be polled
+            poll = select.poll()
+            poll.register(self._fd, 0)  # a closed pipe and a socket that the peer has closed are always reported
+            is_gone = bool(poll.poll(0))
+        return is_gone
 
     @property
     def unread(self) -> int | None:
