@@ -33,10 +33,18 @@ DIFFERENT = {
 # What is otherwise than in the transcript, and why: a text of it, and the text instead.
 NAMES = "a legacy server does not name its questions, so the gateway does"
 UNDECLARED = "the server reports a capability that the client lacks as its own revision requires"
-SHARED = "a legacy server that several clients share is opened with every capability, and gets the error of a client without it"
-NO_ROOTS = (
-    '"result":{"content":[{"type":"text","text":"This request needs a client that declares the capability roots"}],"isError":true}'
+OPENED = (
+    "a legacy server has the capabilities of its first request; a later one without them gets the error of a client without them"
 )
+SHARED = "a legacy server that several clients share is opened with every capability, and gets the error of a client without it"
+
+
+def lacks(name):
+    text = f"This request needs a client that declares the capability {name}"
+    return f'"content":[{{"type":"text","text":"{text}"}}],"isError":true'
+
+
+NO_ROOTS = f'"result":{{{lacks("roots")}}}'
 NO_SAMPLING, NO_FORMS = (
     f'"error":{{"code":-32021,"message":"...","data":{{"requiredCapabilities":{{"{name}":{{}}}}}}}}'
     for name in ("sampling", "elicitation")
@@ -47,8 +55,16 @@ REPLACED = {
         (NAMES, "elicit-", "elicitation-"),
         (NAMES, '"person"', '"elicitation-1"'),
         (NAMES, "elicit_url-1", "elicitation-1"),
-        (UNDECLARED, NO_SAMPLING, '"...":"..."'),
-        (UNDECLARED, NO_FORMS, '"...":"..."'),
+        (OPENED, NO_FORMS, '"error":{"code":-32601,"message":"this client does not support elicitation/create"}'),
+    ],
+    **{
+        ("ask-stateless", "legacy", kind): [
+            (UNDECLARED, NO_SAMPLING, f'"result":{{{lacks("sampling")},"...":"..."}}'),
+        ]
+        for kind in ("pipes", "unix")
+    },
+    ("ask-stateless", "legacy", "http"): [
+        (SHARED, NO_SAMPLING, '"error":{"code":-32601,"message":"this client does not support sampling/createMessage"}'),
     ],
     ("ask-session", "modern"): [
         (UNDECLARED, NO_ROOTS, '"error":{"code":-32600,"message":"...","data":{"requiredCapabilities":{"roots":{}}}}')
