@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from twopipes import connect, errors, settings
+from twopipes import Server, connect, errors, http, settings
 from twopipes._error_text import PYTHON_OPTIONS, OptionHint
 from twopipes._process.exit_status import ExitStatus
 from twopipes.errors import (
@@ -261,14 +261,14 @@ def test_a_message_for_a_reader_without_options_names_none(error, sentence):
     assert not {"timeouts=", "limits=", "cwd=", "env="} & set(re.findall(r"\w+=", text))
 
 
-def test_every_option_that_an_error_can_name_is_an_argument_of_connect():
-    accepted = inspect.signature(connect).parameters
+def test_every_option_that_an_error_can_name_is_an_argument_of_connect_or_run():
+    accepted = {*inspect.signature(connect).parameters, *inspect.signature(Server.run).parameters}
     for text in PYTHON_OPTIONS.values():
         name, group = re.search(r"(\w+)=(\w+)?", text).groups()
         assert name in accepted
         if group:
             group_class, field = re.search(r"=(\w+)\((\w+)=", text).groups()
-            assert field in getattr(settings, group_class).__struct_fields__
+            assert field in getattr(http if group_class == "HttpOptions" else settings, group_class).__struct_fields__
 
 
 TESTED_WITH_SCHEMAS = {errors.FormRejected, errors.SignatureRejected, errors.ValueRejected}
