@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 from collections import Counter
@@ -54,6 +55,8 @@ def main(attack: Callable[[Attack], Awaitable[None]], description: str) -> int:
     parser.add_argument("--rounds", type=int, help="stop after this many rounds, if that is earlier")
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(2**32), help="repeat the choices of an earlier run")
     options = parser.parse_args()
+    # A shell lets its background jobs ignore SIGINT, and so would every program that is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     run = Attack(options.seed, options.seconds, options.rounds)
     asyncio.run(attack(run))
     done = ", ".join(f"{count} {name}" for name, count in sorted(run.counts.items()))
