@@ -57,7 +57,7 @@ MUTANT_TESTS := $(wildcard tests/check/test_*.py)
 # Only `make http` runs these: attacks, and servers in processes of their own.
 HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
 # Only `make gateway` runs these: servers behind the gateway, in processes of their own.
-GATEWAY_TESTS := tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py))) tests/test_gateway_transcripts.py
+GATEWAY_TESTS := tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS)

@@ -12,6 +12,8 @@ from inmemory import connected
 from twopipes import Context, Server, connect
 from twopipes.types import Elicitation
 
+pytestmark = pytest.mark.slow  # real sockets
+
 
 def asking(meeting: asyncio.Barrier | None = None) -> Server:
     """A server with a tool that asks; with a barrier, once several calls are open."""

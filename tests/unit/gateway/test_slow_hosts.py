@@ -8,6 +8,8 @@ from fake_server import SILENCE, FakeServer, scene, text
 from gateways import gateway_to, through
 from inmemory import connected
 
+pytestmark = pytest.mark.slow  # large messages
+
 LATEST = ("2025-11-25", "2026-07-28")
 LEVEL = "io.modelcontextprotocol/logLevel"
 

@@ -10,6 +10,8 @@ from fake_server import scene
 from twopipes._gateway.watch import Watcher, check_paths
 from twopipes.errors import LocalProtocolError
 
+pytestmark = pytest.mark.slow  # waits for the file system
+
 pytest.importorskip("watchfiles")
 
 
