@@ -31,7 +31,10 @@ from unit.channels.joined import (
     write_until_broken,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted in /proc and made by POSIX calls")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted in /proc and made by POSIX calls"),
+    pytest.mark.slow,
+]
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
