@@ -16,6 +16,8 @@ from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
 from twopipes._protocol.types import ClientCapabilities
 from twopipes._session.ledger import Call
 
+pytestmark = pytest.mark.slow  # every pair of revisions
+
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 ENVELOPE = {"resultType", "ttlMs", "cacheScope"}
 PROTOCOL = "io.modelcontextprotocol/"

@@ -9,6 +9,8 @@ import sessions
 from fake_server import SILENCE, Bare, FakeServer, Fault, scene, text
 from gateways import REVISIONS, through
 
+pytestmark = pytest.mark.slow  # every pair of revisions
+
 PAIRS = [(front, back) for front in REVISIONS for back in REVISIONS]
 every_pair = pytest.mark.parametrize(("front", "back"), PAIRS)
 CACHED = {"ttlMs": 0, "cacheScope": "private"}

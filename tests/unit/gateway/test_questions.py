@@ -13,6 +13,8 @@ from twopipes import Context, McpError, Server
 from twopipes._protocol.types import Tool
 from twopipes.errors import UserRefused
 
+pytestmark = pytest.mark.slow  # every pair of revisions
+
 MODEL = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m", "stopReason": "endTurn"}
 TOOL_USE = {
     "role": "assistant",
