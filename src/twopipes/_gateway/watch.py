@@ -41,7 +41,7 @@ _SOURCES: Final = frozenset(
 )
 # Folders of tools and libraries, and those of caches. Hidden folders are ignored as well.
 _IGNORED_FOLDERS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
-# Milliseconds. Changes count as one until there was none for a step; a build that writes all the time counts after the limit.
+# Milliseconds. Changes that follow each other within a step count as one; a build that never stops writing counts after the limit.
 _STEP: Final = 100
 _LIMIT: Final = 2000
 
