@@ -56,18 +56,18 @@ UNIT_TESTS := tests/unit tests/properties tests/test_conversations.py tests/test
 MUTANT_TESTS := $(wildcard tests/check/test_*.py)
 # Only `make http` runs these: attacks, and servers in processes of their own.
 HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
-# Only `make gateway` runs these: servers behind the gateway, in processes of their own.
-GATEWAY_TESTS := tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
+# Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
+GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
 
 test: $(STAMPS)/dev ## run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%)
 
 http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HTTP_TESTS)
 
-gateway: $(STAMPS)/dev ## play the transcripts through a gateway, and test bridge, keep and dev with real processes
+gateway: $(STAMPS)/dev ## run the tests of the gateway, in one process and in many
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(GATEWAY_TESTS)
 
 coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests that run in one process
