@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from twopipes._channels.base import Channel
+from twopipes._channels.wrapped import WrappedChannel
 from twopipes._process.exit_status import ExitStatus, signal_name
 from twopipes._trace.format import Kind
 from twopipes._trace.recorder import Recorder
@@ -25,7 +26,7 @@ class Observer(Protocol):
         """Called with the name of an event, and its details as keywords; see :meth:`Recorder.event`."""
 
 
-class RecordedChannel(Channel):
+class RecordedChannel(WrappedChannel):
     """Reports every byte in both directions, and the end of both, to an observer.
 
     Args:
@@ -36,7 +37,7 @@ class RecordedChannel(Channel):
     """
 
     def __init__(self, inner: Channel, observer: Observer, *, reads: Kind, connection: int = 0) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._observer = observer
         self._reads = reads
         self._writes: Kind = ">" if reads == "<" else "<"
@@ -61,30 +62,9 @@ class RecordedChannel(Channel):
             # After write(), which may raise. A copy, because the caller may change its buffer before the recorder has written it.
             self._observer.chunk(self._writes, bytes(data), connection=self._connection)
 
-    def drain(self) -> Coroutine[Any, Any, None]:
-        return self._inner.drain()
-
-    def flush(self) -> Coroutine[Any, Any, None]:
-        return self._inner.flush()
-
     async def close_write(self) -> None:
         await self._inner.close_write()
         self._end(self._writes)
-
-    def close(self) -> Coroutine[Any, Any, None]:
-        return self._inner.close()
-
-    @property
-    def buffered(self) -> int:
-        return self._inner.buffered
-
-    @property
-    def is_reader_gone(self) -> bool:
-        return self._inner.is_reader_gone
-
-    @property
-    def description(self) -> str:
-        return self._inner.description
 
     def _end(self, kind: Kind, reason: str | None = None) -> None:
         if kind not in self._ended:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from twopipes._channels.base import Channel
+from twopipes._channels.wrapped import WrappedChannel
 from twopipes._trace.message import Direction
 from twopipes._trace.split_lines import Cutter
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
@@ -23,11 +24,11 @@ class _Held(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class FaultyChannel(Channel):
+class FaultyChannel(WrappedChannel):
     """The client's channel, with faults between it and the server. ``kill`` ends the server at once, without waiting."""
 
     def __init__(self, inner: Channel, plan: FaultPlan, log: WireLog, *, connection: int, kill: Callable[[], object]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._plan = plan
         self._log = log
         self._connection = connection
@@ -87,14 +88,6 @@ class FaultyChannel(Channel):
         self._inner.write(b"")  # raises what the inner channel would raise, even if the faults drop everything
         self._feed(">", data)
 
-    def drain(self) -> Coroutine[Any, Any, None]:
-        """Like the inner channel; see :meth:`Channel.drain`."""
-        return self._inner.drain()
-
-    def flush(self) -> Coroutine[Any, Any, None]:
-        """Like the inner channel; see :meth:`Channel.flush`. Delayed lines count as flushed."""
-        return self._inner.flush()
-
     async def close_write(self) -> None:
         """Like the inner channel; see :meth:`Channel.close_write`. Delayed lines are sent first."""
         with suppress(ChannelBroken, ChannelClosed):
@@ -109,16 +102,6 @@ class FaultyChannel(Channel):
         await self._inner.close()
         if self._reading is not None:
             await asyncio.wait([self._reading])  # it ends because the channel is closed
-
-    @property
-    def buffered(self) -> int:
-        """Like the inner channel."""
-        return self._inner.buffered
-
-    @property
-    def description(self) -> str:
-        """Like the inner channel."""
-        return self._inner.description
 
     # Lines
 

@@ -13,16 +13,17 @@ from pathlib import Path
 
 from twopipes._channels.base import Channel
 from twopipes._channels.sockets import listen_tcp, listen_unix
+from twopipes._channels.wrapped import WrappedChannel
 from twopipes.errors import ChannelBroken, ChannelClosed
 
 _HEAD = struct.Struct(">cI")
 
 
-class RelayedChannel(Channel):
+class RelayedChannel(WrappedChannel):
     """The pipes of a relay process, as a channel."""
 
     def __init__(self, inner: Channel) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._rest = b""
         self._ended = False
         self.pid: int | None = None  # of the relay process, after hello()
@@ -97,23 +98,6 @@ class RelayedChannel(Channel):
     async def close_write(self) -> None:
         """Close its stdout."""
         self._command(b"C")
-
-    async def drain(self) -> None:
-        """See :class:`twopipes._channels.base.Channel`."""
-        await self._inner.drain()
-
-    async def flush(self) -> None:
-        """See :class:`twopipes._channels.base.Channel`."""
-        await self._inner.flush()
-
-    async def close(self) -> None:
-        """Close the connection, which ends the process."""
-        await self._inner.close()
-
-    @property
-    def buffered(self) -> int:
-        """See :class:`twopipes._channels.base.Channel`."""
-        return self._inner.buffered
 
     @property
     def description(self) -> str:
