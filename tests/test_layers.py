@@ -15,6 +15,7 @@ RANKS = {
     "_tools": 7,
     "testing": 7,
     "_gateway": 6,
+    "_host": 6,
     "_blocking": 6,
     "_server": 5,
     "_client": 5,
@@ -39,10 +40,17 @@ RANKS = {
 }
 # The base modules, all of rank 0. Each may import those before it.
 BASE_MODULES = ["_version", "_codes", "_error_text", "_response_errors", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
-# Allowed imports between packages of the same rank: a child has pipes, and schemas and rules describe the protocol.
-SAME_RANK = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
+# Allowed imports between packages of the same rank: a child has pipes, schemas and rules describe the protocol, and a hub and a
+# group without await use the configuration of hosts.
+SAME_RANK = {
+    ("_process", "_channels"),
+    ("_schema", "_protocol"),
+    ("_rules", "_protocol"),
+    ("_gateway", "_host"),
+    ("_blocking", "_host"),
+}
 # The public modules that only re-export names of private ones.
-PUBLIC_MODULES = {"_lazy", "__init__", "__main__", "blocking", "channels", "http", "process", "sansio", "trace", "types"}
+PUBLIC_MODULES = {"_lazy", "__init__", "__main__", "blocking", "channels", "host", "http", "process", "sansio", "trace", "types"}
 # Imports the re-exported names when they are first used.
 LOADER = "_lazy"
 # No I/O, no clock and no task below the channels.

@@ -42,6 +42,7 @@ PUBLIC = [
 LAZY = [
     "twopipes",
     "twopipes.channels",
+    "twopipes.host",
     "twopipes.http",
     "twopipes.process",
     "twopipes.sansio",

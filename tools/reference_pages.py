@@ -210,6 +210,7 @@ GIVEN_TO = {
     "Limits": "`Server(limits=...)`, `connect(limits=...)`",
     "Timeouts": "`connect(timeouts=...)`; `request` and `total` also to every call of a client, by `timeouts=`",
     "RestartPolicy": "`connect(restart=...)`",
+    "Sandbox": "`ServerConfig(sandbox=...)`",
     "InputPolicy": "`Server(questions=...)`",
     "ServerSettings": "`Server(settings=...)`",
     "HttpOptions": "`server.asgi(...)`, `server.run(http_options=...)`",

@@ -32,6 +32,7 @@ __all__ = [
     "ChannelBroken",
     "ChannelClosed",
     "ClientClosed",
+    "ConfigError",
     "ConnectionLost",
     "FormRejected",
     "HeaderMismatch",
@@ -86,6 +87,10 @@ HttpReason = Literal[
 
 class LocalProtocolError(TwopipesError):
     """The caller asked for something that the protocol forbids. Nothing was sent; fix the call."""
+
+
+class ConfigError(TwopipesError):
+    """A configuration cannot be used: the file cannot be read, or an entry of it has a problem. No message has a value of it."""
 
 
 class RemoteProtocolError(TwopipesError):

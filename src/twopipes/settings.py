@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["InputPolicy", "Limits", "RestartPolicy", "ServerSettings", "Timeouts"]
+__all__ = ["InputPolicy", "Limits", "RestartPolicy", "Sandbox", "ServerSettings", "Timeouts"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -109,6 +110,17 @@ class RestartPolicy(Struct, frozen=True, kw_only=True):
     def covers(self, era: Literal["legacy", "modern"]) -> bool:
         """Return whether a server of this era is restarted."""
         return self.when == "always" or (self.when == "modern" and era == "modern")
+
+
+class Sandbox(Struct, frozen=True, kw_only=True):
+    """What a child may use, beside what every program needs."""
+
+    # Files and folders that it may read, with everything below them.
+    read: Sequence[str] = ()
+    # Files and folders that it may read and change, with everything below them.
+    write: Sequence[str] = ()
+    # Whether it may open network connections.
+    network: bool = False
 
 
 class InputPolicy(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ TITLES = {
     "twopipes.settings": "Settings",
     "twopipes.outcome": "Errors as values",
     "twopipes.blocking": "Client without await",
+    "twopipes.host": "Several servers",
     "twopipes.http": "Serving over HTTP",
     "twopipes.testing": "Testing",
     "twopipes.trace": "Recordings",

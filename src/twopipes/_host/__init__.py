@@ -1,0 +1,1 @@
+"""Many servers at once: the configuration files of hosts, and groups of clients."""
