@@ -154,7 +154,7 @@ def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = No
 
     if not options.watch and http is None:  # watchfiles and HTTP need ssl
         # As in a Python that was built without OpenSSL: asyncio has no TLS, which is not used here, and hashlib uses its own code.
-        # A None is the documented way to make an import fail. It saves 5 MB in a process that exists once for each host and server.
+        # A None is the documented way to make an import fail. It saves 5 MB (decision 41).
         sys.modules.update(dict.fromkeys(("ssl", "_hashlib")))  # type: ignore[arg-type]
     if http is None:
         Guard.take()  # before anything else is imported, so that stdout carries messages only
