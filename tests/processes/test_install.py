@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from processes.launching import EXAMPLES, NET, python
-from twopipes._tools.install.host_table import HOSTS
-from twopipes._tools.install.hosts import command_of, read_entries
+from twopipes._host.files.entries import command_of, read_entries
+from twopipes._host.files.host_table import HOSTS
 from twopipes.blocking import connect
 
 

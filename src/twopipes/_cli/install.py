@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from twopipes._cli.command_parser import CommandParser, add_list_option
 from twopipes._cli.install_keep import ConfigFile, add_keep_options, change_all, check_keep_options, keep_words
 from twopipes._cli.server_address import is_url
+from twopipes._host.files.formats import put, read, snippet
+from twopipes._host.files.host_table import HOSTS, Host, HostEntry, Machine, entry_of
+from twopipes._host.files.values import AnotherEntry, Refused, found_at, same, with_entry
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.command_words import Resolved, check_name, resolved, suggested_name
 from twopipes._tools.install.config_file import HostFile, read_file, write_file
-from twopipes._tools.install.expansion import literal
-from twopipes._tools.install.formats import put, read, snippet
-from twopipes._tools.install.host_table import HOSTS, Host, HostEntry, Machine, entry_of
-from twopipes._tools.install.values import AnotherEntry, Refused, found_at, same, with_entry
+from twopipes._tools.install.escaping import literal
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError, report_error
 from twopipes.errors import LocalProtocolError

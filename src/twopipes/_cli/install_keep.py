@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twopipes._cli.command_parser import CommandParser, add_list_option, positive_duration
+from twopipes._host.files.host_table import Host
+from twopipes._host.files.values import Refused
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.config_file import HostFile, read_file, write_file
-from twopipes._tools.install.expansion import literal
-from twopipes._tools.install.host_table import Host
+from twopipes._tools.install.escaping import literal
 from twopipes._tools.install.keep import Change, as_before, command_line, servers_in, with_command, without_keep
-from twopipes._tools.install.values import Refused
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 

@@ -19,11 +19,11 @@ from twopipes._cli.command_parser import (
     duration,
 )
 from twopipes._cli.server_address import BEARER_VARIABLE, is_url, read_headers, token_of
+from twopipes._host.files.entries import ServerEntry, command_of, read_entries, url_of
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
-from twopipes._tools.install.hosts import ServerEntry, command_of, read_entries, url_of
 from twopipes._tools.usage import UsageError, tcp_address
-from twopipes.errors import LocalProtocolError, TwopipesError
+from twopipes.errors import ConfigError, LocalProtocolError, TwopipesError
 from twopipes.settings import Timeouts
 
 # Seconds for the response to server/discover. A longer --timeout does not extend it.
@@ -98,8 +98,11 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
         raise UsageError("--server names an entry of a configuration file; give it with --config FILE")
     headers, token = _url_options(options)
     if options.config:
-        entries = read_entries(options.config, options.server)
-        return [_of_entry(entry, options, headers, token) for entry in entries]
+        try:
+            entries = read_entries(options.config, options.server)
+            return [_of_entry(entry, options, headers, token) for entry in entries]
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
     if url is None and (headers or getattr(options, "bearer", None)):
         raise UsageError(f"{'--header' if headers else '--bearer'} is for a server at a URL; leave it out, or give a URL")
     if command is not None and url is None:
@@ -130,7 +133,10 @@ def _url_options(options: argparse.Namespace) -> tuple[dict[str, str], str | Non
 def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
     """Return the one server that the options name."""
     if options.config and not options.server:
-        names = [entry.name for entry in read_entries(options.config)]
+        try:
+            names = [entry.name for entry in read_entries(options.config)]
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
         if len(names) > 1:
             raise UsageError(f"{options.config} has {len(names)} servers; choose one with --server: {', '.join(names)}")
     return servers_of(options, command)[0]

@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from twopipes._cli import install, main
-from twopipes._tools.install.host_table import HOSTS
-from twopipes._tools.install.hosts import read_entries
+from twopipes._host.files.entries import read_entries
+from twopipes._host.files.host_table import HOSTS
 from twopipes._tools.usage import UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")]

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from twopipes._tools.install.values import Refused
+from twopipes._host.files.values import Refused
 
 _BOM = b"\xef\xbb\xbf"
 # A new file can contain secrets, and the host runs as the same user.

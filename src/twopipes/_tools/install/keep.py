@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from twopipes._tools.install.formats import put, read
-from twopipes._tools.install.host_table import Host
-from twopipes._tools.install.values import Refused, check_place, found_at
+from twopipes._host.files.formats import put, read
+from twopipes._host.files.host_table import Host
+from twopipes._host.files.values import Refused, check_place, found_at
 
 _URL_KEYS = {"url", "serverUrl", "httpUrl", "uri"}
 

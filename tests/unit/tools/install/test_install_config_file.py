@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from twopipes._host.files.values import Refused
 from twopipes._tools.install import config_file as writing
 from twopipes._tools.install.config_file import read_file, write_file
-from twopipes._tools.install.values import Refused
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links are those of POSIX")
 BOM = b"\xef\xbb\xbf"

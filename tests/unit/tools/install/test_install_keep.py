@@ -2,10 +2,10 @@
 
 import pytest
 
-from twopipes._tools.install.formats import read
-from twopipes._tools.install.host_table import HOSTS
+from twopipes._host.files.formats import read
+from twopipes._host.files.host_table import HOSTS
+from twopipes._host.files.values import Refused
 from twopipes._tools.install.keep import Change, as_before, command_line, servers_in, with_command, without_keep
-from twopipes._tools.install.values import Refused
 
 KEEP = ["/usr/bin/python3", "-m", "twopipes", "keep", "--lazy", "--"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, NamedTuple
 
-from twopipes._tools.install.expansion import BRACES, DOLLAR, DOLLAR_TWICE, DOLLAR_WITHOUT_DEFAULT, EDITOR, OPENCODE, Expansion
-from twopipes._tools.install.formats import Language
+from twopipes._host.files.expansion import BRACES, DOLLAR, DOLLAR_TWICE, DOLLAR_WITHOUT_DEFAULT, EDITOR, OPENCODE, Expansion
+from twopipes._host.files.formats import Language
 
 Scope = Literal["user", "project"]
 

@@ -6,9 +6,9 @@ import tomllib
 
 import pytest
 
-from twopipes._tools.install import formats
-from twopipes._tools.install.toml_text import read, snippet
-from twopipes._tools.install.values import AnotherEntry, Refused
+from twopipes._host.files import formats
+from twopipes._host.files.toml_text import read, snippet
+from twopipes._host.files.values import AnotherEntry, Refused
 
 PLACE = ("mcp_servers",)
 NEW = {"command": "/usr/bin/new", "args": ["-a", 'b "c"'], "env": {"KEY": "1"}}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Literal
 
-from twopipes._tools.install import jsonc, toml_text, yaml_text
-from twopipes._tools.install.values import AnotherEntry, Refused, check_place, found_at, parses_to, same, with_entry
+from twopipes._host.files import jsonc, toml_text, yaml_text
+from twopipes._host.files.values import AnotherEntry, Refused, check_place, found_at, parses_to, same, with_entry
 
 Language = Literal["JSON", "TOML", "YAML"]
 # Each module has read(text), edited(text, place, name, content) and snippet(path, content).

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._tools.install import formats
-from twopipes._tools.install.jsonc import InvalidJson, read
-from twopipes._tools.install.values import AnotherEntry, Refused, same, with_entry
+from twopipes._host.files import formats
+from twopipes._host.files.jsonc import InvalidJson, read
+from twopipes._host.files.values import AnotherEntry, Refused, same, with_entry
 
 PLACE = ("mcpServers",)
 NEW = {"command": "new", "args": ["-a"]}

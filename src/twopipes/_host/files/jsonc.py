@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from twopipes._tools.install.values import nested, newline_of
+from twopipes._host.files.values import nested, newline_of
 
 _TWO_SPACES = "  "
 # Possessive quantifiers, here and below, to avoid backtracking in a text that does not match.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from twopipes._tools.usage import UsageError
+from twopipes.errors import ConfigError
 
 _MASK = "***"
 _OFTEN_SECRET = {"env", "environment", "envs", "headers", "http_headers"}
@@ -16,7 +16,7 @@ _OFTEN_SECRET = {"env", "environment", "envs", "headers", "http_headers"}
 _NEEDS_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-class Refused(UsageError):
+class Refused(ConfigError):
     """A file cannot be edited safely. Nothing was changed."""
 
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from twopipes._cli import main
-from twopipes._tools.install.expansion import literal
-from twopipes._tools.install.host_table import HOSTS
-from twopipes._tools.install.hosts import command_of, read_entries
+from twopipes._host.files.entries import command_of, read_entries
+from twopipes._host.files.host_table import HOSTS
+from twopipes._tools.install.escaping import literal
 
 TEXTS = ["$HOME", "${HOME}", "pa$word", "${X:-y}", "$$HOME", "${A:-${HOME}}", "a\\$HOME", "{env:HOME}", "{file:/etc/x}", "5$", "no"]
 ENVIRONMENT = {"HOME": "/root", "X": "x", "word": "w"}

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twopipes._tools.install.values import Refused, found_at, newline_of, parses_to, quoted, with_entry
+from twopipes._host.files.values import Refused, found_at, newline_of, parses_to, quoted, with_entry
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -1,21 +1,11 @@
-"""References to variables that hosts expand in their configuration, and how to escape text that looks like one."""
+"""Escape text in which a host would expand references to variables."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-# An unset variable with the default "$". Hosts do not expand the result again.
-_A_DOLLAR = "${TWOPIPES_DOLLAR:-$}"
-
-
-class Expansion(NamedTuple):
-    """How a host expands references to variables, and what to write for a dollar sign; ``None`` if it cannot be escaped."""
-
-    reference: re.Pattern[str]
-    in_words: str | None = None  # of the command
-    in_values: str | None = None  # of variables
+from twopipes._host.files.expansion import Expansion
 
 
 class Literal(NamedTuple):
@@ -24,19 +14,6 @@ class Literal(NamedTuple):
     words: list[str]
     values: dict[str, str]
     notes: list[str]
-
-
-# ${NAME} and ${NAME:-default}.
-BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _A_DOLLAR, _A_DOLLAR)
-# $NAME as well.
-DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _A_DOLLAR, _A_DOLLAR)
-# The same; dotenv-expand then expands variables again, where a backslash escapes a dollar sign.
-DOLLAR_TWICE = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _A_DOLLAR, "\\" + _A_DOLLAR)
-# There are no defaults, so a dollar sign cannot be escaped.
-DOLLAR_WITHOUT_DEFAULT = Expansion(DOLLAR.reference)
-# ${env:NAME}, ${workspaceFolder}, ...
-EDITOR = Expansion(re.compile(r"\$\{[^}]+\}"))
-OPENCODE = Expansion(re.compile(r"\{(?:env|file):[^}]+\}"))
 
 
 def literal(host: str, expansion: Expansion | None, words: Sequence[str], values: Mapping[str, str], *, as_is: bool) -> Literal:

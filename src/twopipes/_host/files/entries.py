@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twopipes._host.files.formats import Language, language_of, read
+from twopipes._host.files.host_table import HOSTS
+from twopipes._host.files.values import found_at
 from twopipes._process.command import ServerCommand
-from twopipes._tools.install.formats import Language, language_of, read
-from twopipes._tools.install.host_table import HOSTS
-from twopipes._tools.install.values import found_at
-from twopipes._tools.usage import UsageError
-from twopipes.errors import LocalProtocolError
+from twopipes.errors import ConfigError, LocalProtocolError
 
 # Where hosts keep their servers. `mcp` is the last, because hosts keep other settings there too.
 _PLACES = sorted(dict.fromkeys(host.place for host in HOSTS.values()), key=lambda place: place == ("mcp",))
@@ -42,7 +41,7 @@ def read_entries(file: str, name: str | None = None) -> list[ServerEntry]:
     if name is None:
         return [ServerEntry(each, content, file) for each, content in servers.items()]
     if name not in servers:
-        raise UsageError(f"{file} has no server {name!r}; known servers: {', '.join(servers)}")
+        raise ConfigError(f"{file} has no server {name!r}; known servers: {', '.join(servers)}")
     return [ServerEntry(name, servers[name], file)]
 
 
@@ -52,14 +51,14 @@ def command_of(entry: ServerEntry) -> ServerCommand:
     content = _normalized(entry.content)
     command, arguments = content.get("command"), content.get("args", [])
     if not isinstance(command, str) or not command:
-        raise UsageError(f'{where} has no command; add "command": "...", or for a server at a URL "url": "..."')
+        raise ConfigError(f'{where} has no command; add "command": "...", or for a server at a URL "url": "..."')
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
-        raise UsageError(f"{where}: args must be a list of strings")
+        raise ConfigError(f"{where}: args must be a list of strings")
     env, folder = content.get("env") or {}, content.get("cwd")
     if not isinstance(env, dict) or not all(isinstance(value, str | int | float | None) for value in env.values()):
-        raise UsageError(f"{where}: env must be an object with string values")
+        raise ConfigError(f"{where}: env must be an object with string values")
     if not isinstance(folder, str | None):
-        raise UsageError(f"{where}: cwd must be a string")
+        raise ConfigError(f"{where}: cwd must be a string")
 
     def expanded(text: str) -> str:
         return _expanded(text, entry, where)
@@ -74,7 +73,7 @@ def command_of(entry: ServerEntry) -> ServerCommand:
             cwd=None if folder is None else expanded(folder),
         )
     except LocalProtocolError as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}: {error}") from error
 
 
 class ServerUrl(NamedTuple):
@@ -93,13 +92,13 @@ def url_of(entry: ServerEntry) -> ServerUrl | None:
     url = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
     if url is None:
         if content.get("type") in _HTTP_TYPES:
-            raise UsageError(f'{where} has no URL; add "url": "https://..."')
+            raise ConfigError(f'{where} has no URL; add "url": "https://..."')
         return None
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-        raise UsageError(f"{where}: url must begin with http:// or https://")
+        raise ConfigError(f"{where}: url must begin with http:// or https://")
     headers = content.get("headers") or content.get("http_headers") or {}
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-        raise UsageError(f"{where}: headers must be an object with string values")
+        raise ConfigError(f"{where}: headers must be an object with string values")
     return ServerUrl(_expanded(url, entry, where), {name: _expanded(value, entry, where) for name, value in headers.items()})
 
 
@@ -135,13 +134,13 @@ def _document(file: str, language: Language) -> Any:
         text = Path(file).expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"{file} cannot be read: {why}") from error
+        raise ConfigError(f"{file} cannot be read: {why}") from error
     try:
         return read(text, language)
     except ValueError as error:
-        raise UsageError(f"{file} is not valid {language}: {error}") from error
-    except UsageError as mistake:
-        raise UsageError(f"{file}: {mistake}") from mistake
+        raise ConfigError(f"{file} is not valid {language}: {error}") from error
+    except ConfigError as mistake:
+        raise ConfigError(f"{file}: {mistake}") from mistake
 
 
 def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[str, Any]]:
@@ -157,16 +156,16 @@ def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[
             found = {name: each for name, each in found.items() if each not in built_in}
         if found:
             if wrong := [name for name, content in found.items() if not isinstance(content, dict)]:
-                raise UsageError(f"{file}: server {wrong[0]!r} must be an object with a command")
+                raise ConfigError(f"{file}: server {wrong[0]!r} must be an object with a command")
             return found
-    raise UsageError(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
+    raise ConfigError(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
 
 
 def _value(inside: str, entry: ServerEntry, where: str) -> str:
     """Return the value of ``${inside}``: a variable, with a default after ``:-``, or a predefined name of VS Code and Cursor."""
     kind, colon, rest = inside.partition(":")
     if colon and kind == "input":
-        raise UsageError(f"{where} asks the user for ${{{inside}}}; set it with --env or in the environment")
+        raise ConfigError(f"{where} asks the user for ${{{inside}}}; set it with --env or in the environment")
     project = Path(entry.file).expanduser().absolute().parent
     if project.name in _HOST_FOLDERS:
         project = project.parent
@@ -184,18 +183,18 @@ def _value(inside: str, entry: ServerEntry, where: str) -> str:
         return os.environ[name]
     if has_default:
         return default
-    raise UsageError(f"{where} needs the variable {name}, which is not set; run {name}=... twopipes ...")
+    raise ConfigError(f"{where} needs the variable {name}, which is not set; run {name}=... twopipes ...")
 
 
 def _read_env_file(file: Any, expanded: Any, where: str) -> dict[str, str]:
     if file is None:
         return {}
     if not isinstance(file, str):
-        raise UsageError(f"{where}: envFile must be a string")
+        raise ConfigError(f"{where}: envFile must be a string")
     try:
         lines = Path(expanded(file)).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{where}: envFile {file} cannot be read: {error}") from error
+        raise ConfigError(f"{where}: envFile {file} cannot be read: {error}") from error
     found = {}
     for line in lines:
         name, equals, value = line.strip().removeprefix("export ").partition("=")

@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from twopipes._tools.install import formats
-from twopipes._tools.install.values import AnotherEntry, Refused
-from twopipes._tools.install.yaml_text import block, read
+from twopipes._host.files import formats
+from twopipes._host.files.values import AnotherEntry, Refused
+from twopipes._host.files.yaml_text import block, read
 
 PLACE = ("extensions",)
 NEW = {"name": "new", "enabled": True, "cmd": "x", "args": ["-a", "b: c"], "envs": {"KEY": "1"}, "env_keys": [], "timeout": 300}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from twopipes._host.files.entries import command_of, read_entries, url_of
+from twopipes._host.files.formats import put, read, snippet
+from twopipes._host.files.host_table import HOSTS, HostEntry, Machine, entry_of
+from twopipes._host.files.values import found_at, with_entry
 from twopipes._process.command import ServerCommand
-from twopipes._tools.install.formats import put, read, snippet
-from twopipes._tools.install.host_table import HOSTS, HostEntry, Machine, entry_of
-from twopipes._tools.install.hosts import command_of, read_entries, url_of
-from twopipes._tools.install.values import found_at, with_entry
-from twopipes._tools.usage import UsageError
+from twopipes.errors import ConfigError
 
 LINUX = Machine("linux", "/home/ada", {})
 MAC = Machine("darwin", "/Users/ada", {})
@@ -43,7 +43,7 @@ PATHS = {
     "goose": (".config/goose/config.yaml", ".config/goose/config.yaml", "AppData/Roaming/Block/goose/config/config.yaml"),
 }
 # Realistic files: with comments, tabs, other servers, or without a newline at the end.
-FILES = {path.stem: path.read_bytes().decode() for path in (Path(__file__).parent / "test_install_files").iterdir()}
+FILES = {path.stem: path.read_bytes().decode() for path in (Path(__file__).parent / "host_files").iterdir()}
 # The same with line ends of Windows.
 FILES["claude-desktop"] = FILES["claude-desktop"].replace("\n", "\r\n")
 ENTRY = HostEntry("new", ["/usr/bin/new", "-a", "b c"], {"KEY": "1"}, [])
@@ -186,35 +186,35 @@ def test_entries_of_other_hosts_are_read(tmp_path):
     path.write_text(FILES["opencode"])
     (jira,) = read_entries(str(path), "jira")
     assert url_of(jira).url.startswith("https://")
-    with pytest.raises(UsageError, match="has no command"):
+    with pytest.raises(ConfigError, match="has no command"):
         command_of(jira)
 
 
 def test_builtin_extensions_of_goose_are_not_servers(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(FILES["goose"])
-    with pytest.raises(UsageError, match="has no servers"):
+    with pytest.raises(ConfigError, match="has no servers"):
         read_entries(str(path))
 
 
 def test_settings_about_servers_are_not_servers(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(FILES["gemini-cli"])
-    with pytest.raises(UsageError, match="has no servers"):
+    with pytest.raises(ConfigError, match="has no servers"):
         read_entries(str(path))
 
 
 @pytest.mark.parametrize(("file", "text", "said"), [("x.toml", "a = ", "not valid TOML: "), ("x.yaml", "a: [", "not valid YAML: ")])
 def test_a_file_that_cannot_be_read_is_named(file, text, said, tmp_path):
     (tmp_path / file).write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(ConfigError, match=said):
         read_entries(str(tmp_path / file))
 
 
 def test_a_missing_yaml_library_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "x.yml").write_text("a: 1")
-    with pytest.raises(UsageError, match=r"x.yml: reading a YAML file needs PyYAML: pip install 'twopipes\[cli\]'"):
+    with pytest.raises(ConfigError, match=r"x.yml: reading a YAML file needs PyYAML: pip install 'twopipes\[cli\]'"):
         read_entries(str(tmp_path / "x.yml"))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twopipes._tools.install.values import Refused, nested, newline_of, quoted
+from twopipes._host.files.values import Refused, nested, newline_of, quoted
 
 _TWO_SPACES = 2
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]*")
