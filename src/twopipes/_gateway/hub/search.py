@@ -6,26 +6,53 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
+from itertools import islice
 from math import log
 from typing import Final, NamedTuple
 
 # The usual parameters of BM25: how soon a repeated word counts no more, and how much less a word counts in a long field.
 _K1: Final = 1.2
-_B: Final = 0.75
+_B: Final = 0.5
 # Characters of each text that are indexed. What a tool is for comes first.
 _MAX_TEXT: Final = 4000
 # Words of a query that count. A model may paste a whole conversation.
 _MAX_QUERY: Final = 64
 
-# "createHTTPRoute" is three words.
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD: Final = re.compile(r"[^\W_]+")
-_HYPHENATED: Final = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
+# How much a word counts that means the same as one of the query, or begins with it: "repo" finds "repository".
+_SHARE_OF_SAME: Final = 0.4
+_SHARE_OF_LONGER: Final = 0.5
+_MIN_PREFIX: Final = 4
+_COMPOUND: Final = re.compile(r"\w+(?:-\w+)*")
+# To find out whether a flight is late is not to find a flight.
+_FIND_OUT: Final = re.compile(r"\bfind out\b", re.IGNORECASE)
+# Between the parts of a compound: "create_HTTPRoute" has three.
+_PART: Final = re.compile(r"[-_]|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Words that say nothing about a tool. Those that are rare in descriptions would count most of all.
-_STOP_WORDS: Final = frozenset(
-    "a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in into is it "
-    "its me my no not of on one or our please she should so some such than that the their them then there these they this those to "
-    "us use using was we were what when where which who whose why will with would you your".split()
+_WITHOUT_MEANING: Final = (
+    "a about all an and any are as at be been but by can could did do does for from get had has have he her his how i if in into "
+    "is it its me my no not of on one or our please she should so some such than that the their them then there these they this "
+    "those to us use using was we were what when where which whose why will with would you your"
+)
+_STOP_WORDS: Final = frozenset(_WITHOUT_MEANING.split())
+# They end like a plural, and "new" is a frequent word.
+_NOT_PLURAL: Final = frozenset({"news"})
+# Words that authors of tools use for the same thing. A query finds the others of a group as well, but they count less.
+_SAME: Final = (
+    "add create insert make new",
+    "cancel delete erase remove",
+    "change edit modify update",
+    "find lookup search",
+    "display list show view",
+    "begin launch start",
+    "end kill stop terminate",
+    "download fetch",
+    "directory folder",
+    "email mail",
+    "image photo picture",
+    "internet online web",
+    "big large size",
+    "current now",
+    "bill cost price",
 )
 
 
@@ -39,11 +66,11 @@ class ToolText(NamedTuple):
 
     def fields(self) -> tuple[tuple[float, str], ...]:
         """Return each text with its weight: a word in the name says most about a tool."""
-        return (3.0, self.name), (2.0, self.title), (1.0, self.description), (0.5, " ".join(self.parameters))
+        return (3.0, self.name), (2.0, self.title), (1.0, self.description), (0.25, " ".join(self.parameters))
 
 
 class SearchIndex:
-    """Ranks tools by how well they fit a query. Building it takes about 25 ms for 500 tools."""
+    """Ranks tools by how well they fit a query."""
 
     def __init__(self, tools: Iterable[ToolText]) -> None:
         texts = list(tools)
@@ -55,14 +82,31 @@ class SearchIndex:
 
     def search(self, query: str, limit: int) -> list[str]:
         """Return the names of the best tools, best first. Tools without any word of the query are left out."""
-        scores: Counter[int] = Counter()
-        for word in set(list(words_of(query))[:_MAX_QUERY]):
-            found = self._found.get(word, {})
-            rarity = log(1 + (len(self._names) - len(found) + 0.5) / (len(found) + 0.5))
-            for tool, count in found.items():
-                scores[tool] += rarity * count * (_K1 + 1) / (count + _K1)  # type: ignore[assignment]
+        scores: defaultdict[int, float] = defaultdict(float)
+        for word in dict.fromkeys(islice(words_of(query), _MAX_QUERY)):
+            for tool, score in self._scores_of(word).items():
+                scores[tool] += score
         best = nsmallest(limit, scores, key=lambda tool: (-scores[tool], self._names[tool]))
         return [self._names[tool] for tool in best]
+
+    def _scores_of(self, word: str) -> dict[int, float]:
+        """Return how well each tool fits one word of a query: by the word itself, or by the best of the related ones."""
+        scores: dict[int, float] = {}
+        for related, share in self._related(word).items():
+            found = self._found[related]
+            rarity = log(1 + (len(self._names) - len(found) + 0.5) / (len(found) + 0.5))
+            for tool, count in found.items():
+                score = share * rarity * count * (_K1 + 1) / (count + _K1)
+                scores[tool] = max(score, scores.get(tool, 0.0))
+        return scores
+
+    def _related(self, word: str) -> dict[str, float]:
+        """Return the words of the index that a word of a query finds, and how much each counts."""
+        shares = dict.fromkeys(_same.get(word, ()), _SHARE_OF_SAME)
+        if len(word) >= _MIN_PREFIX:
+            shares |= dict.fromkeys((each for each in self._found if each.startswith(word)), _SHARE_OF_LONGER)
+        shares[word] = 1.0
+        return {each: share for each, share in shares.items() if each in self._found}
 
     def _add_field(self, field: Sequence[tuple[float, str]]) -> None:
         """Add one text of every tool."""
@@ -76,18 +120,21 @@ class SearchIndex:
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Yield the words of a text in a basic form: ``createIssues`` contains ``creat`` and ``issu``."""
-    text = text[:_MAX_TEXT]
-    for whole in _HYPHENATED.findall(text):
-        yield _stem(whole.replace("-", "").lower())  # "email" finds "e-mail"
-    for word in _WORD.findall(_CAMEL.sub(" ", text)):
-        lower = word.lower()
-        if lower not in _STOP_WORDS:
-            yield _stem(lower)
+    """Yield the words of a text in a basic form, and the parts of compounds: ``createIssues`` contains ``issu``."""
+    for compound in _COMPOUND.findall(_FIND_OUT.sub("", text[:_MAX_TEXT])):
+        parts = _PART.sub(" ", compound).split()
+        if len(parts) > 1 and "_" not in compound:
+            yield _stem("".join(parts).lower())  # "email" finds "e-mail", and "javascript" finds "JavaScript"
+        for part in parts:
+            word = part.lower()
+            if word not in _STOP_WORDS:
+                yield _stem(word)
 
 
 def _stem(word: str) -> str:
     """Remove the usual English endings, so that "scheduled meetings" finds "schedule a meeting"."""
+    if word in _NOT_PLURAL:
+        return word
     if word.endswith("ies") and len(word) > 4:
         word = word[:-3] + "y"
     elif word.endswith(("sses", "shes", "ches", "xes")):
@@ -101,3 +148,6 @@ def _stem(word: str) -> str:
                 word = word[:-1]
             break
     return word[:-1] if word.endswith("e") and len(word) > 4 else word
+
+
+_same: Final = {_stem(word): [_stem(each) for each in group.split()] for group in _SAME for word in group.split()}

@@ -1,4 +1,4 @@
-"""Reads the catalogue of tools and the table of queries beside this file."""
+"""Reads the catalogue of tools and the table of queries of the tests of the hub."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from twopipes._gateway.hub.search import ToolText
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "unit" / "gateway" / "hub"
 _TOOL = re.compile(r"(?P<name>\w+)\((?P<parameters>[^)]*)\): (?P<description>.+)")
 
 
@@ -28,9 +28,9 @@ def read_catalogue() -> list[ToolText]:
     return tools
 
 
-def read_queries() -> list[Query]:
-    """Return every row of ``queries.txt``."""
-    return [Query(*(part.strip() for part in line.split("->"))) for line in _lines("queries.txt")]
+def read_queries(name: str) -> list[Query]:
+    """Return every row of a table of queries."""
+    return [Query(*(part.strip() for part in line.split("->"))) for line in _lines(name)]
 
 
 def _lines(name: str) -> list[str]:
