@@ -85,6 +85,8 @@ def start_failure(
 ) -> str:
     """Return the message of :class:`twopipes.errors.StartFailed`."""
     failed = f"cannot start {argv[0]!r}"
+    if reason == "sandbox":
+        return f"{failed} in a sandbox: {detail}"
     detail = f" ({detail})" if detail else ""
     interpreter = f": python {' '.join(argv)} (in Python, use sys.executable for python)" if argv[0].endswith(".py") else ""
     if reason == "no such folder":

@@ -335,7 +335,8 @@ class StartFailed(TwopipesError):
     """A server could not be started. No process is left behind.
 
     Attributes:
-        reason: The kind of failure. ``refused`` means that the operating system refused, for example because of too many processes.
+        reason: The kind of failure. ``refused`` means that the operating system refused, for example because of too many processes;
+            ``sandbox`` that its policy cannot be enforced, or leaves it without something that it needs.
         path: The folders that were searched, in order.
         detail: More about the failure; may be empty.
     """
@@ -343,7 +344,7 @@ class StartFailed(TwopipesError):
     def __init__(
         self,
         argv: Sequence[str],
-        reason: Literal["not found", "not executable", "no such folder", "refused"],
+        reason: Literal["not found", "not executable", "no such folder", "refused", "sandbox"],
         *,
         path: Sequence[str] = (),
         cwd: str | None = None,

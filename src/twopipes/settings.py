@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 __all__ = ["InputPolicy", "Limits", "RestartPolicy", "Sandbox", "ServerSettings", "Timeouts"]
 
@@ -112,15 +113,52 @@ class RestartPolicy(Struct, frozen=True, kw_only=True):
         return self.when == "always" or (self.when == "modern" and era == "modern")
 
 
-class Sandbox(Struct, frozen=True, kw_only=True):
-    """What a child may use, beside what every program needs."""
+class PathLike(Protocol):
+    """An object that names a path, such as ``pathlib.Path``."""
 
-    # Files and folders that it may read, with everything below them.
-    read: Sequence[str] = ()
-    # Files and folders that it may read and change, with everything below them.
-    write: Sequence[str] = ()
-    # Whether it may open network connections.
+    def __fspath__(self) -> str: ...
+
+
+class Sandbox(Struct, frozen=True, kw_only=True):
+    """What a server that runs as a child process may reach.
+
+    Everything else is hidden or refused, for the server and for every process that it starts. What each program needs stays
+    readable: the system's programs and libraries, and the server's own program with its interpreter.
+
+    Raises:
+        ValueError: A value has the wrong type, or is not one of the choices.
+    """
+
+    # Files and folders that it may read and execute. A leading ~ is expanded; a relative path starts at its working folder.
+    read: Sequence[str | PathLike] = ()
+    # Files and folders that it may also change.
+    write: Sequence[str | PathLike] = ()
+    # Whether it may use the network. Without it, not even a server on the same machine can be reached.
     network: bool = False
+    # Whether its working folder is readable. The home folder, and a folder that contains it, never becomes readable in this way.
+    folder: bool = True
+    # What enforces the policy. auto takes bubblewrap if it works here, or else Landlock. If neither does, nothing is started.
+    engine: Literal["auto", "bubblewrap", "landlock"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("read", "write"):
+            force_setattr(self, name, _checked_paths(name, getattr(self, name)))
+        for name in ("network", "folder"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"Sandbox.{name} must be true or false, got {getattr(self, name)!r}")  # noqa: TRY004
+        engines = ("auto", "bubblewrap", "landlock")
+        if self.engine not in engines:
+            raise ValueError(f"Sandbox.engine must be one of {', '.join(engines)}, got {self.engine!r}")
+
+
+def _checked_paths(name: str, given: object) -> tuple[str, ...]:
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise ValueError(f"Sandbox.{name} must be a list of paths, got {given!r}")  # noqa: TRY004
+    paths = tuple(each.__fspath__() if hasattr(each, "__fspath__") else each for each in given)
+    for each in paths:
+        if not isinstance(each, str) or not each or "\0" in each:
+            raise ValueError(f"Sandbox.{name} must contain non-empty paths, got {each!r}")
+    return paths
 
 
 class InputPolicy(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from twopipes._protocol.types import Implementation, LogParams
 from twopipes._session.identity import ClientProfile
 from twopipes._version import __version__
 from twopipes.errors import LocalProtocolError, TwopipesError
-from twopipes.settings import Limits, RestartPolicy, Timeouts
+from twopipes.settings import Limits, RestartPolicy, Sandbox, Timeouts
 
 if TYPE_CHECKING:
     from twopipes._client.http_auth import ClientAuth
@@ -79,6 +79,7 @@ def connect(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    sandbox: Sandbox | None = None,
     headers: Mapping[str, str] | None = None,
     auth: ClientAuth | None = None,
     era: Era = "auto",
@@ -110,6 +111,7 @@ def connect(
         *arguments: The arguments of a command.
         env: Variables to add to the child's environment, which is minimal by default. Secrets go here. ``ServerCommand`` has more.
         cwd: The folder in which the child starts.
+        sandbox: What the child may reach: paths that it may read or write, and whether it may use the network.
         headers: Headers to send with each request to a URL.
         auth: The authorization for a URL: a bearer token; a function that returns one, called for each request; or an object with a
             method ``challenge``, which gets a :class:`~twopipes.http.Challenge` and returns a new token or ``None``.
@@ -142,8 +144,8 @@ def connect(
         HttpError: There is no MCP server at the URL, or it refused the authorization.
     """
     where = target_of(target, *arguments)
-    if env is not None or cwd is not None:
-        where = with_process(where, env, cwd)
+    if env is not None or cwd is not None or sandbox is not None:
+        where = with_process(where, env, cwd, sandbox)
     if headers is not None or auth is not None:
         where = with_http(where, headers, auth)
     if timeouts is not None and not isinstance(timeouts, Timeouts):
@@ -210,14 +212,18 @@ def connect(
     return Connecting(open_client)
 
 
-def with_process(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Target:
-    """Return a command with these variables and this folder."""
+def with_process(
+    where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None, sandbox: Sandbox | None = None
+) -> Target:
+    """Return a command with these variables, this folder and this sandbox."""
     if not isinstance(where, CommandTarget):
-        raise LocalProtocolError(f"env= and cwd= are for a command; {where.description} is not a command")
+        raise LocalProtocolError(f"env=, cwd= and sandbox= are for a command; {where.description} is not a command")
     command = where.command
     if env is not None:
         command = structs.replace(command, env={**(command.env or {}), **env})
-    return type(where)(command if cwd is None else structs.replace(command, cwd=cwd))
+    if cwd is not None:
+        command = structs.replace(command, cwd=cwd)
+    return type(where)(command if sandbox is None else structs.replace(command, sandbox=sandbox))
 
 
 def with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Target:

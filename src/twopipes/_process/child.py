@@ -130,6 +130,8 @@ class Child:
         """
         environment = command.child_environment()
         executable = command.resolve(environment)
+        if command.sandbox is not None:
+            raise command.failure("sandbox", detail="sandboxes are not supported yet")
         with ExitStack() as ours, ExitStack() as theirs:
             try:
                 copier = copier_for(command.stderr)

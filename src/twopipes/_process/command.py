@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import asdict, force_setattr
 
 from twopipes._process.environment import EnvironmentPolicy, check_environment, environment_of
 from twopipes._process.lookup import look_up, search_path
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrPolicy, check_policy
 from twopipes.errors import LocalProtocolError, StartFailed
+from twopipes.settings import Sandbox
 
 MASK = "***"
 POLICIES = ("minimal", "inherit", "explicit")
@@ -47,6 +48,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             :data:`twopipes._process.stderr.StderrPolicy`.
         shutdown: How to end it. By default: close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL.
         die_with_us: End its whole process group when this program dies for any reason, SIGKILL included: SIGTERM, 2 s, SIGKILL.
+        sandbox: What it may reach. By default it may do what we may.
 
     Raises:
         LocalProtocolError: An argument cannot be passed to a process.
@@ -58,6 +60,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
     stderr: StderrPolicy = "tail"
     shutdown: ShutdownPlan | None = None
     die_with_us: bool = True
+    sandbox: Sandbox | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "argv", _checked_words(self.argv))
@@ -69,6 +72,8 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         if self.cwd is not None and "\0" in os.fspath(self.cwd):
             raise LocalProtocolError(f"cwd={os.fspath(self.cwd)!r} contains a NUL byte, which no path can contain")
         check_policy(self.stderr)
+        if self.sandbox is not None and not isinstance(self.sandbox, Sandbox):
+            raise LocalProtocolError(f"sandbox= must be a Sandbox object, got {self.sandbox!r}; write Sandbox(read=[...])")
 
     def child_environment(self) -> dict[str, str]:
         """Return the complete environment that the child would get if it were started now."""
@@ -111,9 +116,11 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
     def identity(self) -> str:
         """Return a stable hash of the command that reveals nothing about it.
 
-        It covers argv, folder, environment policy and ``env``, but not ``stderr`` and ``shutdown``.
+        It covers argv, folder, environment policy, ``env`` and ``sandbox``, but not ``stderr`` and ``shutdown``.
         """
-        parts = [list(self.argv), self.folder(), self.environment, sorted((self.env or {}).items())]
+        parts: list[object] = [list(self.argv), self.folder(), self.environment, sorted((self.env or {}).items())]
+        if self.sandbox is not None:
+            parts.append(asdict(self.sandbox))
         return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def describe(self) -> str:
@@ -143,6 +150,8 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             yield "shutdown", str(self.shutdown)
         if not self.die_with_us:
             yield "die_with_us", False
+        if self.sandbox is not None:
+            yield "sandbox", self.sandbox
 
     def __repr__(self) -> str:
         parts = [repr(list(self.argv)), *(f"{name}={value!r}" for name, value in self._parts())]
