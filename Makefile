@@ -138,9 +138,11 @@ kill: $(STAMPS)/package ## kill clients, gateways and servers at random moments;
 # no node) is reported, and its tests are skipped unless INTEROP_REQUIRED is set. The next run tries again.
 PEERS := $(VENV)/peers
 PYTHON_PEERS := official-2 official-1 fastmcp-4 published
+# The SDKs of model APIs, which are neither servers nor clients.
+SDK_PEERS := model-apis
 NOT_INSTALLED = { echo "The peer $(notdir $(@D)) could not be installed; its tests will be skipped."; test -z "$$INTEROP_REQUIRED"; }
 
-$(PYTHON_PEERS:%=$(PEERS)/%/installed): $(PEERS)/%/installed: tests/interop/peers/%.txt | $(BIN)/python
+$(patsubst %,$(PEERS)/%/installed,$(PYTHON_PEERS) $(SDK_PEERS)): $(PEERS)/%/installed: tests/interop/peers/%.txt | $(BIN)/python
 	@rm -rf $(@D)
 	@$(BIN)/python -m venv --without-pip $(@D)
 	$(BIN)/python -m pip --python $(@D) install -q -r $< && touch $@ || $(NOT_INSTALLED)
@@ -160,7 +162,7 @@ $(PEERS)/asgi/installed: pyproject.toml | $(BIN)/python
 	@mkdir -p $(@D)
 	$(BIN)/python -m pip install -q --group asgi && touch $@ || $(NOT_INSTALLED)
 
-interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed $(PEERS)/asgi/installed ## run the tests against other implementations
+interop: $(STAMPS)/dev $(patsubst %,$(PEERS)/%/installed,$(PYTHON_PEERS) $(SDK_PEERS)) $(PEERS)/npm/installed $(PEERS)/chromium/installed $(PEERS)/asgi/installed ## run the tests against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop tests/test_readme_steps.py
 
 # Redis and nginx: installed ones, or Debian's packages, which only root can install. RUNLEVEL=1 keeps them from being started as

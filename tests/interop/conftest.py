@@ -10,6 +10,7 @@ PACKAGES = {
     "official-1": ("mcp",),
     "fastmcp-4": ("fastmcp",),
     "published": ("mcp-server-git", "mcp-server-time"),
+    "model-apis": ("anthropic", "openai"),
 }
 MODULES = ("client", "server", "server-everything", "server-filesystem")
 
