@@ -12,6 +12,7 @@ from inmemory import LATEST_LEGACY, LATEST_MODERN, Client, connected
 from twopipes._gateway.back import Back, BackConfig
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.front import GatewayServer
+from twopipes._gateway.hub.server import HubServer
 
 REVISIONS = ("2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28")
 ERA_OF = {LATEST_LEGACY: "legacy", LATEST_MODERN: "modern"}
@@ -68,3 +69,20 @@ async def alone(target: Any, front: str, *, can: Mapping[str, Any] = sessions.AB
     gateway = gateway_to(target, isolated=True, **config)
     async with gateway._running(), connected(gateway, front, can=can) as host:
         yield host
+
+
+class ThroughHub(NamedTuple):
+    """A host, and the hub that it is connected to."""
+
+    host: Client
+    hub: HubServer
+
+
+@asynccontextmanager
+async def through_hub(
+    servers: Mapping[str, Any], front: str = LATEST_MODERN, *, can: Mapping[str, Any] = sessions.ABLE, **options: Any
+) -> AsyncIterator[ThroughHub]:
+    """Connect a host that speaks ``front`` to servers through a hub."""
+    hub = HubServer(servers, **options)
+    async with hub._running(), connected(hub, front, can=can) as host:
+        yield ThroughHub(host, hub)

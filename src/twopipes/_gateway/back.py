@@ -134,6 +134,11 @@ class Back:
         return self._client is not None
 
     @property
+    def is_watched(self) -> bool:
+        """Whether a host waits for changes of one of its resources."""
+        return bool(self._watched)
+
+    @property
     def restarts(self) -> int:
         """How often it was restarted after a crash."""
         return self._earlier_restarts + (0 if self._client is None else self._client.restarts)

@@ -234,7 +234,7 @@ class KeptBack(Back):
             self._report("error", f"The server cannot be started with the changed files: {error}")
 
     def _on_idle(self) -> None:
-        if self._watched:  # a host waits for updates of resources, which only a running server sends
+        if self.is_watched:  # a host waits for updates of resources, which only a running server sends
             with self._idle.used():
                 return
         if self.is_running and self._stopping is None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from msgspec import DecodeError
 from msgspec.json import Decoder
 
+from twopipes._gateway.asker import named
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
@@ -91,6 +92,7 @@ class Questions:
 
     Attributes:
         server: The server that asks, as it reports itself.
+        asker: The name of the server for users, if the host cannot see which of several servers asks.
         is_shared: Whether several hosts use the server.
         how_to_isolate: What a user can do against questions that are refused because hosts share the server.
         hosts: Returns the connections of the hosts that use the server.
@@ -98,6 +100,7 @@ class Questions:
 
     def __init__(self) -> None:
         self.server: Implementation | None = None
+        self.asker: str | None = None
         self.is_shared = False
         self.how_to_isolate = "start the gateway with --isolate"
         self.hosts: Callable[[], Iterable[CallRunner]] = tuple
@@ -171,11 +174,14 @@ class Questions:
             return hosts if len(hosts) == 1 else []
         return [asked] if asked in hosts else []
 
+    def _named(self, question: Question) -> Question:
+        return question if self.asker is None else named(question, self.asker)
+
     # Questions of a legacy server
 
     async def answer_call(self, call: Call, causes: Sequence[SentRequest]) -> Result:
         """Answer a request of a legacy server."""
-        question = _question_of(call)
+        question = self._named(_question_of(call))
         calls = [asked.context.origin for asked in causes if isinstance(getattr(asked.context, "origin", None), FrontCall)]
         try:
             answer = await self._ask(question, calls)
@@ -283,7 +289,7 @@ class Questions:
         asked = asking.input_requests or {}
         if len(asked) > _MAX_QUESTIONS:
             raise InternalError(f"the server answered {method} with {len(asked):,} questions; the limit is {_MAX_QUESTIONS}")
-        tasks = {key: asyncio.ensure_future(_answer_one(call, question)) for key, question in asked.items()}
+        tasks = {key: asyncio.ensure_future(_answer_one(call, self._named(question))) for key, question in asked.items()}
         try:
             return {key: await task for key, task in tasks.items()}
         except _CallEnded:

@@ -43,7 +43,7 @@ def questions_in(method: str, raw: Raw, source: Dialect) -> t.InputRequiredResul
     Raises:
         RemoteProtocolError: The questions are invalid.
     """
-    if not source.modern or method not in MAY_ASK_BACK or _result_type(raw) != "input_required":
+    if not source.modern or not asks_for_input(method, raw):
         return None
     asking = source.read_result(method, raw)
     assert isinstance(asking, t.InputRequiredResult)
@@ -52,6 +52,11 @@ def questions_in(method: str, raw: Raw, source: Dialect) -> t.InputRequiredResul
     requests = _decode_requests(raw).input_requests
     passed: Any = {key: PassedQuestion(question, requests[key].params, source) for key, question in asking.input_requests.items()}
     return structs.replace(asking, input_requests=passed)
+
+
+def asks_for_input(method: str, raw: Raw) -> bool:
+    """Return whether a result of a modern server asks for input."""
+    return method in MAY_ASK_BACK and _result_type(raw) == "input_required"
 
 
 def _result_type(raw: Raw) -> Any:

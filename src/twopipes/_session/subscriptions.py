@@ -111,7 +111,7 @@ class Subscriptions:
     def session_wants(self, change: Change, capabilities: ServerCapabilities) -> bool:
         """Whether the legacy session is notified: of lists by the declared flag, of resources if subscribed (RS-04)."""
         if change.kind == "resource":
-            return any(uri in self._session_watches for uri in _with_parents(change.uri))
+            return any(uri in self._session_watches for uri in with_parents(change.uri))
         return capabilities.allows(change.kind, "listChanged")
 
     def listens_for(self, change: Change) -> list[Call]:
@@ -119,7 +119,7 @@ class Subscriptions:
         if change.kind != "resource":
             return list(self._listeners[change.kind])
         found: dict[Call, None] = {}
-        for uri in _with_parents(change.uri):
+        for uri in with_parents(change.uri):
             found.update(self._watchers.get(uri, {}))
         return [call for call in self._filters if call in found] if found else []
 
@@ -134,7 +134,7 @@ class Subscriptions:
             raise InternalError(f"{self._watched:,} resources are watched already; the limit is {limit:,}")
 
 
-def _with_parents(uri: str) -> Iterator[str]:
+def with_parents(uri: str) -> Iterator[str]:
     """Yield a URI and its parents: a watcher of ``file:///a`` or ``file:///a/`` is notified of ``file:///a/b`` (SU-09)."""
     yield uri
     end = len(uri)

@@ -1,0 +1,380 @@
+"""One server of a hub: opened, listed, opened again, and reported when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from copy import copy
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import Raw, Struct, structs
+
+from twopipes._client.connect import Given
+from twopipes._gateway.back import Back, BackConfig, Opened
+from twopipes._gateway.front_call import ClientIdentity
+from twopipes._gateway.hub.listing import Item, read_list
+from twopipes._gateway.idle import IdleTimer
+from twopipes._gateway.manifest import LISTS
+from twopipes._host.config import ServerConfig
+from twopipes._host.filters import ToolFilter
+from twopipes._process.stderr import StderrLine
+from twopipes._protocol.types import LoggingLevel
+from twopipes._session.subscriptions import Change, ListKind
+from twopipes.errors import (
+    ClientClosed,
+    ConfigError,
+    McpError,
+    MethodNotFound,
+    RemoteProtocolError,
+    RequestTimedOut,
+    TwopipesError,
+)
+
+MemberState = Literal["waiting", "opening", "ready", "restarting", "failed", "closed"]
+"""Not started yet or stopped because it was idle; being opened and listed; in use; restarted after a crash; cannot be opened;
+removed."""
+ReportLevel = Literal["info", "warning", "error"]
+
+# Seconds between two readings of the lists of one server: it may announce changes all the time.
+_PAUSE: Final = 1.0
+# Seconds before another attempt to open a server that could not be opened. They double up to the longest.
+_FIRST_RETRY: Final = 5.0
+_LONGEST_RETRY: Final = 300.0
+# Seconds after which a list is read again for a host, if the server does not announce changes.
+_MAX_AGE: Final = 5.0
+
+
+class MemberSettings(Struct, frozen=True, kw_only=True):
+    """What applies to every server of a hub.
+
+    Attributes:
+        tools: Which tools are offered, in addition to the filter of each server.
+        idle: Seconds without a request after which a server is stopped; ``None`` for never.
+        config: How to connect.
+        on_stderr: Called with the name of a server and each line that it writes to stderr.
+        trace: Returns the file to record the messages of a server in.
+    """
+
+    tools: ToolFilter | None = None
+    idle: float | None = None
+    config: BackConfig = BackConfig()
+    on_stderr: Callable[[str, StderrLine], object] | None = None
+    trace: Callable[[str], str | None] | None = None
+
+
+class MemberOwner(Protocol):
+    """What a server of a hub reports to."""
+
+    def observe(self, member: Member, back: Back) -> None:
+        """Connect the callbacks of a server that is about to be opened."""
+
+    def state_changed(self, member: Member) -> None:
+        """Handle another state of a server."""
+
+    def list_changed(self, member: Member, method: str) -> None:
+        """Handle another list of a server."""
+
+    def report(self, member: Member, level: ReportLevel, text: str) -> None:
+        """Report to people what happened to a server."""
+
+
+class Member:
+    """A server of a hub. Nothing is started before :meth:`start`.
+
+    Attributes:
+        name: The name that the user gave it.
+        config: How to reach it.
+        state: What it is doing.
+        since: When the state began, in Unix time.
+        back: The connection to it; ``None`` before the first attempt to open it, and after one that failed.
+        problem: Why it could not be opened, or was lost for good, the last time; ``None`` if it is fine.
+        lists: The items of each list method that was read.
+        level: The log level that hosts want.
+    """
+
+    def __init__(self, name: str, config: ServerConfig | Given, settings: MemberSettings, owner: MemberOwner) -> None:
+        self.name = name
+        self.config = config
+        self.state: MemberState = "waiting"
+        self.since = time.time()
+        self.back: Back | None = None
+        self.problem: TwopipesError | None = None
+        self.lists: dict[str, list[Item]] = {}
+        self.level: LoggingLevel | None = None
+        self._settings = settings
+        self._owner = owner
+        self._client: ClientIdentity | None = None
+        self._began = 0.0
+        self._idle = IdleTimer(settings.idle, self._on_idle)
+        self._opening: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._retry_delay = _FIRST_RETRY
+        self._stale: set[ListKind] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._read_at = -_PAUSE
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Member {self.name!r} {self.state}>"
+
+    # State
+
+    @property
+    def tools(self) -> list[Item]:
+        """The tools that are offered to hosts."""
+        return self.offered("tools/list")
+
+    @property
+    def opened(self) -> Opened | None:
+        """What the server reported when it was opened last."""
+        return None if self.back is None else self.back.opened
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was removed from the hub."""
+        return self.state == "closed"
+
+    def offered(self, method: str) -> list[Item]:
+        """Return the items of a list that pass the filters."""
+        items = self.lists.get(method, [])
+        if method != "tools/list":
+            return items
+        own = self.config.tools if isinstance(self.config, ServerConfig) else None
+        filters = [each for each in (own, self._settings.tools) if each is not None]
+        return [item for item in items if all(each.allows(item.tool()) for each in filters)] if filters else items
+
+    def is_awaited(self, method: str | None = None) -> bool:
+        """Whether it is being opened, and this list (or, without one, what it reports about itself) is not known yet."""
+        if self.state != "opening":
+            return False
+        return self.opened is None if method is None else method not in self.lists
+
+    def seconds_left(self, limit: float) -> float:
+        """Return for how long a host should still wait for it: ``limit`` counts from the start of the opening."""
+        return self._began + limit - asyncio.get_running_loop().time()
+
+    def _set(self, state: MemberState) -> None:
+        if self.state not in {state, "closed"}:
+            self.state = state
+            self.since = time.time()
+            self._owner.state_changed(self)
+
+    # For the hub
+
+    def start(self, client: ClientIdentity) -> None:
+        """Open it for this client, in the background, if it was never opened."""
+        self._client = self._client or client
+        if self.state == "waiting" and self.back is None:
+            self._begin()
+
+    async def ready(self, client: ClientIdentity) -> tuple[Back, Opened]:
+        """Open it if necessary, and return its connection.
+
+        Raises:
+            TwopipesError: It cannot be opened.
+        """
+        back = self.back
+        if back is not None and back.is_running and back.opened is not None:
+            return back, back.opened
+        if back is not None and back.opened is not None:  # it was stopped because it was idle
+            return back, await back.ready(client)
+        if not self.is_closed:
+            self._client = self._client or client
+            await asyncio.wait([self._opening or self._begin()])
+        if self.back is not None and self.back.opened is not None and not self.is_closed:
+            return self.back, self.back.opened
+        raise ClientClosed if self.problem is None else copy(self.problem)  # each caller gets its own exception
+
+    def used(self) -> Any:
+        """Count as a user, for the time of a ``with`` block, so that it is not stopped as idle."""
+        return self._idle.used()
+
+    def refresh_unannounced(self, method: str) -> None:
+        """Read a list again in the background, if the server does not announce changes and the list is old."""
+        kind = LISTS[method][1]
+        back = self.back
+        if self.state != "ready" or back is None or back.opened is None or not back.is_running:
+            return
+        declared = back.opened.capabilities
+        is_old = asyncio.get_running_loop().time() > self._read_at + _MAX_AGE
+        if declared.allows(kind) and not declared.allows(kind, "listChanged") and is_old:
+            self._refresh_soon({kind})
+
+    def set_level(self, level: LoggingLevel) -> None:
+        """Set the lowest level of its log messages. A server that does not respond delays nothing."""
+        self.level = level
+        if self.back is not None:
+            self._spawn(self._set_level(self.back, level), "set the log level of")
+
+    async def _set_level(self, back: Back, level: LoggingLevel) -> None:
+        with suppress(TwopipesError):  # hosts get only what they want, whatever the server sends
+            await back.set_log_level(level)
+
+    async def close(self) -> None:
+        """End it for good. Calls in flight fail."""
+        self._set("closed")
+        self._idle.stop()
+        if self._retry is not None:
+            self._retry.cancel()
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.back is not None:
+            await self.back.close()
+
+    # Opening
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        self._began = asyncio.get_running_loop().time()
+        self._set("opening")
+        self._opening = self._spawn(self._open(), "open")
+        return self._opening
+
+    async def _open(self) -> None:
+        assert self._client is not None
+        try:
+            back = self.back = self._make_back()
+            if self.level is not None:
+                await back.set_log_level(self.level)
+            back.watch_lists()
+            with self.used():
+                await back.ready(self._client)
+                await self._read(LISTS)
+        except TwopipesError as error:
+            await self._open_failed(error)
+        else:
+            self._retry_delay = _FIRST_RETRY
+            self._recovered()
+        finally:
+            self._opening = None
+
+    async def _open_failed(self, error: TwopipesError) -> None:
+        back, self.back = self.back, None
+        is_news = str(error) != str(self.problem)
+        self.problem = error
+        self._set("failed")
+        if is_news:
+            self._owner.report(self, "error", f"it cannot be used: {error}")
+        if not isinstance(error, ConfigError):  # which stays wrong until the file is changed
+            self._retry = asyncio.get_running_loop().call_later(self._retry_delay, self._begin)
+            self._retry_delay = min(2 * self._retry_delay, _LONGEST_RETRY)
+        if back is not None:
+            await back.close()
+
+    def _make_back(self) -> Back:
+        settings = self._settings
+        config, given = settings.config, self.config
+        if isinstance(given, ServerConfig):
+            if given.timeouts is not None:
+                config = structs.replace(config, timeouts=given.timeouts)
+            given = given.target()
+        changes: dict[str, Any] = {}
+        if settings.on_stderr is not None:
+            on_stderr = settings.on_stderr
+            changes["on_stderr"] = lambda line: on_stderr(self.name, line)
+        if settings.trace is not None:
+            changes["trace"] = settings.trace(self.name)
+        back = Back(given, config=structs.replace(config, **changes))
+        back.questions.asker = self.name
+        back.on_opened.append(self._back_opened)
+        back.on_changed.append(self._back_changed)
+        back.on_restart.append(lambda error: self._owner.report(self, "warning", f"it is restarted: {error}"))
+        back.on_given_up.append(self._given_up)
+        back.on_exit.append(lambda: self._set("restarting") if self.state == "ready" else None)
+        self._owner.observe(self, back)
+        return back
+
+    def _back_opened(self, opened: Opened) -> None:
+        if self.state != "opening":  # again, after a crash or a pause
+            self._recovered()
+            self._refresh_soon({kind for _, kind in LISTS.values()})
+
+    def _recovered(self) -> None:
+        self.problem = None
+        self._set("ready")
+
+    def _given_up(self, error: TwopipesError) -> None:
+        self.problem = error
+        self._set("failed")
+        self._owner.report(self, "error", f"it is not restarted any more: {error}")
+
+    def _on_idle(self) -> None:
+        if self.back is None or not self.back.is_running:
+            return
+        if self.back.is_watched:  # a host waits for updates of resources, which only a running server sends
+            with self._idle.used():
+                return
+        self._spawn(self._stop_idle(self.back), "stop")
+
+    async def _stop_idle(self, back: Back) -> None:
+        if not self._idle.is_used:  # a request may have come since
+            self._set("waiting")
+            await back.stop()
+
+    # Lists
+
+    def _back_changed(self, change: Change) -> None:
+        if change.kind != "resource":
+            self._refresh_soon({change.kind})
+
+    def _refresh_soon(self, kinds: set[ListKind]) -> None:
+        self._stale |= kinds
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._spawn(self._refresh(), "list")
+
+    async def _refresh(self) -> None:
+        """Read the lists that may have changed, until no more changes come."""
+        loop = asyncio.get_running_loop()
+        while self._stale:
+            await asyncio.sleep(self._read_at + _PAUSE - loop.time())
+            stale, self._stale = self._stale, set()
+            with suppress(TwopipesError):  # it was lost; its next opening reads them
+                await self._read(method for method, (_, kind) in LISTS.items() if kind in stale)
+
+    async def _read(self, methods: Iterable[str]) -> None:
+        self._read_at = asyncio.get_running_loop().time()
+        outcomes = await asyncio.gather(*(self._read_one(method) for method in methods), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _read_one(self, method: str) -> None:
+        assert self.opened is not None
+        items: list[Item] = []
+        if self.opened.capabilities.allows(LISTS[method][1]):
+            try:
+                found = await read_list(self._fetch, method, max_pages=self._settings.config.limits.max_pages)
+            except MethodNotFound:
+                pass  # many servers have resources and no templates
+            except (McpError, RequestTimedOut, RemoteProtocolError) as error:
+                self._owner.report(self, "warning", f"it did not answer {method}: {error}")
+                items = self.lists.get(method, [])
+            else:
+                items = found.items
+                if found.fault:
+                    self._owner.report(self, "warning", found.fault)
+        if self.lists.get(method) != items:
+            self.lists[method] = items
+            self._owner.list_changed(self, method)
+
+    async def _fetch(self, method: str, params: Mapping[str, Any]) -> Raw:
+        assert self._client is not None
+        assert self.back is not None
+        page = await self.back.fetch(method, params, self._client)
+        if method == "tools/list":
+            self.back.tools.add(page)
+        return page
+
+    # Internals
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"{what} {self.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,94 @@
+"""Subscriptions to resources through a hub: each is made at the server that owns the URI, also if that becomes known later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from twopipes._gateway.back import Back
+from twopipes._gateway.hub.member import Member
+from twopipes._session.subscriptions import with_parents
+from twopipes.errors import TwopipesError
+
+
+class Watching:
+    """The resources that hosts watch.
+
+    Args:
+        owner_of: Returns the server of a URI.
+        report: Called with a server and a sentence if it refuses a subscription that was made later.
+    """
+
+    def __init__(self, owner_of: Callable[[str], Member | None], report: Callable[[Member, str], None]) -> None:
+        self._owner_of = owner_of
+        self._report = report
+        self._counts: Counter[str] = Counter()
+        self._watched: dict[str, Back] = {}  # where each URI is watched
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def add(self, uri: str) -> None:
+        """Watch a URI. Each call needs one of :meth:`remove`, unless it raises.
+
+        Raises:
+            TwopipesError: Its server refused it. A URI without a server is watched once there is one.
+        """
+        self._counts[uri] += 1
+        try:
+            if uri not in self._watched:
+                await self._begin(uri)
+        except BaseException:
+            self.remove(uri)
+            raise
+
+    def remove(self, uri: str) -> None:
+        """Undo one :meth:`add`."""
+        self._counts[uri] -= 1
+        if self._counts[uri] <= 0:
+            del self._counts[uri]
+            back = self._watched.pop(uri, None)
+            if back is not None:
+                back.unwatch(uri)
+
+    def concerns(self, back: Back, uri: str) -> bool:
+        """Whether a host watches this resource, or one that contains it, at this server."""
+        return any(self._watched.get(each) is back for each in with_parents(uri))
+
+    def renew(self) -> None:
+        """Move the subscriptions whose server is another one now, and make those whose server was not known."""
+        for uri in self._counts:
+            owner = self._owner_of(uri)
+            back = None if owner is None else owner.back
+            if self._watched.get(uri) is not back:
+                old = self._watched.pop(uri, None)
+                if old is not None:
+                    old.unwatch(uri)
+                if owner is not None and back is not None:
+                    task = asyncio.create_task(self._renew(uri, owner), name=f"watch {uri}")
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for what :meth:`renew` has started."""
+        for task in (tasks := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _renew(self, uri: str, owner: Member) -> None:
+        try:
+            if uri in self._counts and uri not in self._watched:
+                await self._begin(uri)
+        except TwopipesError as error:
+            self._report(owner, f"it refused a subscription to {uri}: {error}")
+
+    async def _begin(self, uri: str) -> None:
+        owner = self._owner_of(uri)
+        back = None if owner is None else owner.back
+        if back is not None:
+            self._watched[uri] = back
+            try:
+                await back.watch(uri)
+            except BaseException:
+                if self._watched.get(uri) is back:
+                    del self._watched[uri]
+                raise
