@@ -7,9 +7,11 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from twopipes._cli import serving_options
 from twopipes._cli.server_address import BEARER_VARIABLE, is_address, is_url, read_headers, token_of
+from twopipes._cli.serving_options import HTTP_HELP, WHERE_HELP, Options, last_of, where_to_serve
 from twopipes._client.connect import with_http
 from twopipes._client.targets import CommandTarget, Target, target_of
 from twopipes._gateway.back import Back, BackConfig
@@ -17,11 +19,8 @@ from twopipes._gateway.backs import Backs
 from twopipes._gateway.front import GatewayServer
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import CANNOT_EXECUTE, NOT_FOUND, OK, exit_code_help
-from twopipes._tools.usage import UsageError, read_words, report_error, tcp_address
-from twopipes.errors import LocalProtocolError, StartFailed, TwopipesError
-
-if TYPE_CHECKING:
-    from twopipes._http.options import HttpOptions
+from twopipes._tools.usage import UsageError, read_words, report_error
+from twopipes.errors import StartFailed, TwopipesError
 
 _USAGE = "usage: twopipes bridge [--http PORT | --unix PATH | --tcp HOST:PORT] [OPTION ...] (-- CMD... | URL | unix:PATH | tcp://HOST:PORT)"
 _HELP = f"""\
@@ -43,12 +42,7 @@ the server:
   unix:PATH, tcp://HOST:PORT
                      the socket it listens on
 
-where to serve it (default: stdin and stdout, as a host expects):
-  --http [HOST:]PORT over HTTP, on 127.0.0.1 unless HOST is given;
-                     needs: pip install "twopipes[http]"
-  --unix PATH        on a Unix socket
-  --tcp HOST:PORT    on a TCP port, such as 127.0.0.1:9000
-
+{WHERE_HELP}
 options:
   --era ERA          what clients may speak: legacy (with a handshake), modern
                      (without), or both (default). The era of the server is
@@ -58,13 +52,7 @@ options:
                      with a URL: send this header; may be repeated
   --token-env NAME   with a URL: send the token in this environment variable;
                      {BEARER_VARIABLE} by default
-  --allow-host NAME  with --http: accept requests for this host name, such as
-                     that of a proxy; may be repeated
-  --allow-origin URL with --http: accept web pages of this origin; may be
-                     repeated
-  --public           with --http: allow an address that other machines can
-                     reach. Everyone who can reach it can call every tool
-  --trace FILE       record the messages between the bridge and the server in
+{HTTP_HELP}  --trace FILE       record the messages between the bridge and the server in
                      this file, for twopipes view
   -h, --help         show this help
 
@@ -76,13 +64,12 @@ examples:
 
 {exit_code_help("bridge")}"""
 
-_WITH_VALUE = ("--http", "--unix", "--tcp", "--era", "--header", "--token-env", "--allow-host", "--allow-origin", "--trace")
-_SWITCHES = ("--isolate", "--public")
+_WITH_VALUE = (*serving_options.WITH_VALUE, "--era", "--header", "--token-env", "--trace")
+_SWITCHES = (*serving_options.SWITCHES, "--isolate")
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
 _OPTIONS = {"auth": f"--token-env NAME or {BEARER_VARIABLE}=TOKEN", "public": "--public", "path": "PATH"}
 # Seconds that a slow disk may delay the exit.
 _CLOSE_TRACE = 3.0
-Options = dict[str, list[str]]
 Eras = Literal["both", "legacy", "modern"]
 _ERAS: dict[str, Eras] = {"both": "both", "legacy": "legacy", "modern": "modern"}
 
@@ -122,46 +109,11 @@ def read_bridge(arguments: Sequence[str]) -> Bridge:
         LocalProtocolError: The address of the server is not valid, or an extra is missing.
     """
     options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=_WITH_VALUE, switches=_SWITCHES)
-    era = _last(options, "--era") or "both"
+    era = last_of(options, "--era") or "both"
     if era not in _ERAS:
         raise UsageError(f"--era must be both, legacy or modern, got {era!r}")
-    where = _where(options)
-    return Bridge(_target(options, plain, command), where, _ERAS[era], "--isolate" in options, _last(options, "--trace"))
-
-
-def _where(options: Options) -> dict[str, Any]:
-    """Return the arguments of ``Server.run()`` for the side of the clients."""
-    ways = [name for name in ("--http", "--unix", "--tcp") if name in options]
-    if len(ways) > 1:
-        raise UsageError(f"{' and '.join(ways)} exclude each other; give one of them")
-    if "--http" in options:
-        return {"http": _http_address(options["--http"][-1]), "http_options": _http_options(options)}
-    for name in ("--allow-host", "--allow-origin", "--public"):
-        if name in options:
-            raise UsageError(f"{name} is for clients over HTTP; give it with --http PORT")
-    if "--tcp" in options:
-        return {"tcp": tcp_address(options["--tcp"][-1])}
-    return {"unix": options["--unix"][-1]} if "--unix" in options else {}
-
-
-def _http_address(given: str) -> str:
-    from twopipes._server.http.listen import parse_http_address  # only for HTTP
-
-    try:
-        parse_http_address(given)
-    except LocalProtocolError:
-        raise UsageError(f"--http needs a port or HOST:PORT, such as 8000 or 127.0.0.1:8000, not {given!r}") from None
-    return given
-
-
-def _http_options(options: Options) -> HttpOptions:
-    from twopipes._http.options import HttpOptions  # only for HTTP
-
-    hosts, origins = tuple(options.get("--allow-host", ())), tuple(options.get("--allow-origin", ()))
-    try:
-        return HttpOptions(hosts=hosts, origins=origins, public="--public" in options)
-    except ValueError as error:
-        raise UsageError(f"--allow-host or --allow-origin: {error}") from error
+    where = where_to_serve(options)
+    return Bridge(_target(options, plain, command), where, _ERAS[era], "--isolate" in options, last_of(options, "--trace"))
 
 
 def _target(options: Options, plain: list[str], command: list[str] | None) -> Target:
@@ -206,7 +158,7 @@ def _refuse_url_options(options: Options) -> None:
 
 def _token(options: Options) -> str | None:
     """Return the token in the variable that ``--token-env`` names."""
-    name = _last(options, "--token-env")
+    name = last_of(options, "--token-env")
     if name is not None and not os.environ.get(name):
         raise UsageError(f"--token-env {name}: the environment variable {name} is not set or empty; set it to the token")
     return None if name is None else os.environ[name]
@@ -229,8 +181,3 @@ def _report(sentence: str) -> None:
     with suppress(OSError, ValueError):
         sys.stderr.write(f"twopipes bridge: {sentence}\n")
         sys.stderr.flush()
-
-
-def _last(options: Options, name: str) -> str | None:
-    """Return the value of an option, which may be repeated."""
-    return options[name][-1] if name in options else None
