@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage http gateway quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage http gateway quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway windows windows-all rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -83,6 +83,13 @@ quick: $(STAMPS)/dev ## run unit tests, properties and conversations, in under 3
 	@$(QUICK) $(QUICK_FIRST) > $(STAMPS)/quick.log 2>&1 & first=$$!; \
 	$(QUICK) tests/unit $(QUICK_FIRST:%=--ignore=%); second=$$?; \
 	wait $$first; first=$$?; cat $(STAMPS)/quick.log; exit $$((first + second))
+
+# A Windows Python under Wine, which Debian has. Without Wine nothing is run, and the last line says so, unless WINDOWS_REQUIRED is set.
+windows: $(STAMPS)/dev ## run the tests that depend on the system with a Windows Python under Wine
+	$(BIN)/python tools/windows
+
+windows-all: $(STAMPS)/dev ## run every test there; half an hour
+	$(BIN)/python tools/windows --all
 
 mutants: $(STAMPS)/dev ## show that the check finds a mutant of every rule, and reports nothing about correct programs
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m mutants tests/check

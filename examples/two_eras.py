@@ -6,6 +6,7 @@ Run it with a command to talk to another server: ``python examples/two_eras.py p
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
@@ -141,4 +142,6 @@ async def main(command: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a code page of Windows does not have every character
     sys.exit(asyncio.run(main(sys.argv[1:] or SERVER)))

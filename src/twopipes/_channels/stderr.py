@@ -43,6 +43,8 @@ LIMIT = 1024 * 1024
 PIECE = 4096
 # Seconds to wait for a thread that is about to end. It normally takes microseconds.
 JOIN_TIMEOUT = 1.0
+# Seconds that flush() of a standard stream waits for the thread. A pipe that is read takes a line in microseconds.
+SETTLE = 0.05
 # The highest descriptor of a standard stream.
 STANDARD = 2
 
@@ -67,6 +69,9 @@ class StderrLog:
         self._thread: threading.Thread | None = None
         # A pipe by which close() wakes the thread while it waits for the reader: read end, write end.
         self._wakeup: tuple[int, int] | None = None
+        # The thread has written everything; see settle().
+        self._written = threading.Event()
+        self._is_read = True
         # Reentrant, because a signal handler or a finalizer may log in the middle of a write of the same thread.
         self._changed = threading.Condition()
         self._closed = False
@@ -118,7 +123,17 @@ class StderrLog:
                     self._backlog += later
             self._report_dropped()
             if self._backlog:
+                self._written.clear()
                 self._wake()
+
+    def settle(self) -> None:
+        """Give a thread that has to write a moment: a program may flush its last words and call ``os._exit``.
+
+        If that moment was too short, stderr is not read, and this does not wait again before some of the backlog was written.
+        """
+        # An event and not the condition: a signal handler that flushes must not release the lock of the write that it interrupted.
+        if self._target.may_block and self._backlog and self._is_read and not sys.is_finalizing():
+            self._is_read = self._written.wait(SETTLE)
 
     def flush(self, timeout: float = 0.5) -> bool:
         """Wait at most ``timeout`` seconds until the system has taken everything. Return whether it has."""
@@ -209,8 +224,10 @@ class StderrLog:
                 self._stuck = False
                 with self._changed:
                     del self._backlog[:taken]
+                    self._is_read = True
                     self._report_dropped()
                     if not self._backlog:
+                        self._written.set()
                         self._changed.notify_all()
         finally:
             self._target.release()
@@ -242,6 +259,7 @@ class StderrLog:
         # In a fork: the thread is gone, a lock that it held stays locked, and the backlog belongs to the parent.
         self._pid = os.getpid()
         self._changed = threading.Condition()
+        self._written = threading.Event()
         self._backlog = bytearray()
         self._unreported = 0
         self._writing = False
@@ -340,6 +358,10 @@ class LogStream(io.RawIOBase):
         taken = bytes(data)
         self._log.write_bytes(taken)
         return len(taken)
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._log.settle()
 
 
 def reroute(name: str, raw: LogStream) -> Callable[[], None]:

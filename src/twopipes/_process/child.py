@@ -179,6 +179,11 @@ class Child:
         return self.exit is None
 
     @property
+    def has_sigterm(self) -> bool:
+        """Whether a SIGTERM can reach the process. On Windows that needs a console that we share with it."""
+        return self._group.has_sigterm
+
+    @property
     def unread_input(self) -> int | None:
         """How many of the bytes written to its stdin the child has not read; ``None`` if the system does not report it."""
         return self._pipes.unread

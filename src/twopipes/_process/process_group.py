@@ -24,7 +24,10 @@ class ProcessGroup(ABC):
     Attributes:
         pid: The process id of the leader.
         status: How the leader ended; ``None`` while it runs.
+        has_sigterm: Whether SIGTERM can reach the members. On Windows that needs a console that we share with them.
     """
+
+    has_sigterm = True
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.pid = process.pid

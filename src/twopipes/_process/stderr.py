@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import IO, Any, Literal, Protocol
 
 from msgspec import Struct
@@ -37,6 +38,9 @@ CUT_MARK = " ... (cut)"
 LAST_READ = 1024 * KIB
 # Seconds to wait for a slow reader of our own stderr when the child has exited.
 FLUSH = 0.1
+# Seconds without output after which a thread that reads is taken to have read everything that a child wrote before it exited. EOF
+# normally comes in microseconds; only a grandchild that keeps stderr open makes us wait that long.
+QUIET = 0.05
 
 
 class StderrLine(Struct, frozen=True):
@@ -259,6 +263,8 @@ class StderrReader:
         self._on_data = on_data
         self.is_open = True
         self._thread: threading.Thread | None = None
+        # What the thread has read and the loop has not taken: at most one chunk.
+        self._chunks: SimpleQueue[bytes] = SimpleQueue()
         self._next = threading.Event()
         if by_thread or sys.platform == "win32":
             self._thread = threading.Thread(target=self._read_in_thread, name=f"twopipes reader of stderr fd {fd}", daemon=True)
@@ -268,11 +274,10 @@ class StderrReader:
             loop.add_reader(fd, self._read_some)
 
     def read_available(self) -> None:
-        """Read everything that the child has written so far, without blocking."""
-        if self._thread is not None:
-            return
+        """Read everything that the child has written so far. A thread that reads is given :data:`QUIET` seconds for each chunk."""
+        read_more = self._read_some if self._thread is None else self._take_next
         before = self._tail.received
-        while self.is_open and self._tail.received - before < LAST_READ and self._read_some():
+        while self.is_open and self._tail.received - before < LAST_READ and read_more():
             pass
 
     def close(self) -> None:
@@ -320,8 +325,9 @@ class StderrReader:
                 except OSError:
                     data = b""
                 self._next.clear()
+                self._chunks.put(data)
                 try:
-                    self._loop.call_soon_threadsafe(self._take_from_thread, data)
+                    self._loop.call_soon_threadsafe(self._take_next, 0.0)
                 except RuntimeError:
                     return  # the loop is closed
                 if not data:
@@ -331,6 +337,12 @@ class StderrReader:
         finally:
             os.close(self._fd)
 
-    def _take_from_thread(self, data: bytes) -> None:
+    def _take_next(self, seconds: float = QUIET) -> bool:
+        """Take the next chunk of the thread, if one comes in time."""
+        try:
+            data = self._chunks.get(timeout=seconds) if seconds else self._chunks.get_nowait()
+        except Empty:
+            return False  # read_available() has taken it
         self._take(data)
         self._next.set()
+        return bool(data)

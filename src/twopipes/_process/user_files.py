@@ -19,7 +19,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     Raises:
         OSError: The file cannot be opened, or belongs to another user, who could read what is written to it.
     """
-    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o600)
     try:
         if sys.platform != "win32":
             _make_private(descriptor, path)
@@ -79,7 +79,7 @@ def replace_private(path: str | os.PathLike[str], data: bytes) -> None:
 
 def _open_at_once(path: str, flags: int) -> int:
     # Without O_NONBLOCK, opening a named pipe in place of the file would block for ever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
 
 
 def _is_trusted(status: os.stat_result) -> bool:

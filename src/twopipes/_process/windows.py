@@ -5,7 +5,7 @@ closed, at the latest when our process exits for any reason, the system ends the
 when it is in the job, so that none of its own children can escape.
 
 There are no signals. 15 sends a Ctrl-Break to the child's console group, which a console program may handle, and 9 ends every
-process of the job.
+process of the job. Other numbers do nothing. A Ctrl-Break needs a console that both processes share.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ import sys
 
 if sys.platform == "win32":
     import ctypes
-    import os
-    import signal
     import subprocess
     from collections.abc import Mapping, Sequence
-    from contextlib import suppress
     from ctypes import wintypes
     from typing import Any
 
@@ -28,6 +25,7 @@ if sys.platform == "win32":
     # The exit code of a killed process: 128 + 9, as a POSIX shell reports SIGKILL.
     KILLED = 137
     CREATE_SUSPENDED = 0x00000004
+    CTRL_BREAK_EVENT = 1
     JOB_OBJECT_BASIC_ACCOUNTING_INFORMATION = 1
     JOB_OBJECT_EXTENDED_LIMIT_INFORMATION = 9
     JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x00002000
@@ -73,7 +71,8 @@ if sys.platform == "win32":
         ),
         (_kernel.AssignProcessToJobObject, wintypes.BOOL, wintypes.HANDLE, wintypes.HANDLE),
         (_kernel.TerminateJobObject, wintypes.BOOL, wintypes.HANDLE, wintypes.UINT),
-        (_kernel.GetConsoleWindow, wintypes.HWND),
+        (_kernel.GetConsoleCP, wintypes.UINT),
+        (_kernel.GenerateConsoleCtrlEvent, wintypes.BOOL, wintypes.DWORD, wintypes.DWORD),
         (_kernel.CloseHandle, wintypes.BOOL, wintypes.HANDLE),
         (_nt.NtResumeProcess, ctypes.c_long, wintypes.HANDLE),
     )
@@ -97,9 +96,9 @@ if sys.platform == "win32":
             raise
         return job
 
-    def _no_window() -> int:
-        # A GUI program must not open a console window. Where we have a console it is shared, because Ctrl-Break needs it.
-        return 0 if _kernel.GetConsoleWindow() else subprocess.CREATE_NO_WINDOW
+    def _has_console() -> bool:
+        # Not GetConsoleWindow: a program that was itself started with CREATE_NO_WINDOW has a console without a window.
+        return bool(_kernel.GetConsoleCP())
 
     def spawn(
         argv: Sequence[str], *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
@@ -108,7 +107,10 @@ if sys.platform == "win32":
         job = _new_job()
         try:
             stdin, stdout, stderr = streams
-            flags = subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED | _no_window()
+            shares_console = _has_console()
+            flags = subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED
+            if not shares_console:
+                flags |= subprocess.CREATE_NO_WINDOW  # a GUI program must not open a console window
             process = subprocess.Popen(
                 argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, creationflags=flags, close_fds=True
             )
@@ -124,11 +126,12 @@ if sys.platform == "win32":
         except OSError:
             _kernel.CloseHandle(job)
             raise
-        return _Job(process, job)
+        return _Job(process, job, shares_console=shares_console)
 
     class _Job(ProcessGroup):
-        def __init__(self, process: subprocess.Popen[bytes], job: int) -> None:
+        def __init__(self, process: subprocess.Popen[bytes], job: int, *, shares_console: bool) -> None:
             super().__init__(process)
+            self.has_sigterm = shares_console
             self._job: int | None = job
 
         def _wait(self) -> None:
@@ -155,13 +158,10 @@ if sys.platform == "win32":
                     return
                 if number == SIGKILL:
                     _kernel.TerminateJobObject(self._job, KILLED)
-                    return
-                # Without a shared console a Ctrl-Break is not delivered; the plan continues.
-                with suppress(OSError, ValueError):
-                    if number == SIGTERM:
-                        os.kill(self.pid, signal.CTRL_BREAK_EVENT)
-                    else:
-                        self._process.send_signal(number)
+                elif number == SIGTERM and self.has_sigterm:
+                    # Not os.kill: where the event cannot be sent, it ends the process, and Python 3.11 raises a SystemError
+                    # (cpython issue 87128). A Ctrl-Break that fails changes nothing, and the plan continues.
+                    _kernel.GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, self.pid)
 
         def _active(self) -> int:
             found = _Accounting()

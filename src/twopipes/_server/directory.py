@@ -180,7 +180,10 @@ class Directory:
 
     def _parts(self, uri: str) -> Parts:
         """Split a URI into the names of its path."""
-        name = os.fsdecode(unquote_to_bytes(uri[len(self.uri) :]))  # decoded once: what is still encoded then is part of a name
+        try:
+            name = os.fsdecode(unquote_to_bytes(uri[len(self.uri) :]))  # decoded once: what is still encoded is part of a name
+        except UnicodeDecodeError:  # on Windows names are text
+            raise NotFound("resource", uri) from None
         parts = name.split("/")
         if parts[-1] == "":
             parts.pop()

@@ -18,9 +18,11 @@ from twopipes._channels.fork import in_forked_children
 
 # Seconds for what follows the handlers: the end of the lifespan, the last write.
 GRACE: Final = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # What Python does with them by default.
 _DEFAULTS: Final[dict[signal.Signals, Any]] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if sys.platform == "win32":
+    _DEFAULTS[signal.SIGBREAK] = signal.SIG_DFL  # a Ctrl-Break: how a host on Windows asks its children to exit
+_SIGNALS = tuple(_DEFAULTS)
 # Seconds between two calls of ``meanwhile`` while a server ends.
 _TICK: Final = 0.05
 

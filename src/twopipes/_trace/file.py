@@ -96,21 +96,16 @@ def _open(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, i
             if not _is_regular(path):
                 # A link is followed: /dev/stdout is one.
                 return path, open_private(path, _FLAGS)
-        numbered, fd = _number(path)
+        numbered = _reserve_number(path)
         try:
             os.replace(path, numbered)
-        except FileNotFoundError:
-            # Another process has renamed it in the meantime.
-            os.close(fd)
+        except OSError as error:
+            if windows and not isinstance(error, FileNotFoundError):
+                return numbered, os.open(numbered, _FLAGS)  # another process has the file open
             os.unlink(numbered)
-        except OSError:
-            if windows:
-                return numbered, fd  # another process has the file open
-            os.close(fd)
-            os.unlink(numbered)
-            raise
-        else:
-            os.close(fd)
+            # If it does not exist any more, another process has renamed it in the meantime.
+            if not isinstance(error, FileNotFoundError):
+                raise
 
 
 def _is_regular(path: str) -> bool:
@@ -120,11 +115,12 @@ def _is_regular(path: str) -> bool:
         return True  # removed in the meantime: try to create it again
 
 
-def _number(path: str) -> tuple[str, int]:
-    """Create a file with the next free number and return its path and descriptor."""
+def _reserve_number(path: str) -> str:
+    """Create an empty file with the next free number and return its path. It is closed: Windows replaces no open file."""
     stem, ending = os.path.splitext(path)
     for number in range(1, _MAX_NUMBER):
         numbered = f"{stem}-{number}{ending}"
         with suppress(FileExistsError):
-            return numbered, os.open(numbered, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+            os.close(os.open(numbered, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600))
+            return numbered
     raise FileExistsError(f"there are already {_MAX_NUMBER} recordings of {path}; move some away")

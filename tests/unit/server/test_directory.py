@@ -307,6 +307,15 @@ def test_a_name_that_is_not_utf8_is_listed_and_read(folder):
     play(docs(folder), scenario)
 
 
+def test_a_name_that_no_file_of_the_system_can_have_is_not_found(folder):
+    """On Windows names are text, and these bytes are not."""
+
+    async def scenario(client: Client):
+        assert (await client.error("resources/read", uri="file:///docs/%FF"))["code"] == -32602
+
+    play(docs(folder), scenario)
+
+
 FILES = ["%2e%2e", "a.txt", "b.bin", "in", "sub/c.txt", "sub/deeper/d.txt", "with space & ü.md"]
 
 

@@ -29,6 +29,7 @@ _SHOWN_LINES: Final = 4
 _SHOWN_NAMES: Final = 8
 _MAX_QUOTE: Final = 240
 _MEGABYTE: Final = 1_000_000
+_ASKED_BY: Final = {"eof": "the end of input", "SIGTERM": "SIGTERM"}
 # A narrower column cannot hold a sentence.
 _MIN_WIDTH: Final = 40
 _MAX_WIDTH: Final = 110
@@ -89,11 +90,11 @@ def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
             yield opening_step(attempt, "handshake")
             yield from list_steps(attempt)
             yield from _stderr(attempt)
-            yield from _ending_steps(attempt, "end of input")
+            yield from _ending_steps(attempt)
             yield from _memory(attempt)
         case "discover":
             yield opening_step(attempt, "stateless")
-            yield from _ending_steps(attempt, "SIGTERM")
+            yield from _ending_steps(attempt)
             yield from _noise(attempt, only_if_new=True)
         case "revision":
             yield opening_step(attempt, "older")
@@ -119,7 +120,7 @@ def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Iterator[Step]:
     number = "1 line is not a message" if attempt.stray_count == 1 else f"{attempt.stray_count} lines are not messages"
     late = all(stray.while_ending and not stray.before_messages for stray in attempt.strays)
     if late and attempt.ending is not None:
-        number += ", written after " + {"eof": "the end of input", "SIGTERM": "SIGTERM"}[attempt.ending.asked_by]
+        number += ", written after " + _ASKED_BY[attempt.ending.asked_by]
     lines = tuple(dict.fromkeys(stray.text for stray in attempt.strays[:_SHOWN_LINES]))
     yield Step("warning" if late else "bad", "stdout", f"{number}:", lines, only_if_new)
 
@@ -197,10 +198,11 @@ def _stderr(attempt: Attempt) -> Iterator[Step]:
     yield Step("bad" if failed else "plain", "stderr", f"{count} line{'s' if count > 1 else ''}{some}:", lines)
 
 
-def _ending_steps(attempt: Attempt, label: str) -> Iterator[Step]:
+def _ending_steps(attempt: Attempt) -> Iterator[Step]:
     ending = attempt.ending
     if ending is None:
         return
+    label = _ASKED_BY[ending.asked_by].removeprefix("the ")
     if ending.took is None:
         yield Step("warning", label, f"still running; ended by {ending.ended_by}")
     elif attempt.exit is None:

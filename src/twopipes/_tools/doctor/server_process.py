@@ -151,7 +151,9 @@ class ServerProcess:
         return _marked_processes(self._mark)
 
     async def end(self, how: Literal["eof", "SIGTERM"], *, grace: float) -> Ending:
-        """Ask it to exit, and kill it if it does not."""
+        """Ask it to exit, and kill it if it does not. Where SIGTERM cannot reach it, its input is closed instead."""
+        if not self.child.has_sigterm:
+            how = "eof"
         begun = self._loop.time()
         self.stdout.is_ending = True
         if how == "eof":

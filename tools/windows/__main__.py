@@ -1,0 +1,179 @@
+"""Run the tests with a Windows Python under Wine: ``python tools/windows [--all] [PATH ...]``.
+
+The tests run in groups, two at a time. A group that hangs or crashes is run again file by file, so that the rest of it counts. What
+Wine cannot do is skipped by the tests themselves, each with its reason. Where Wine cannot be installed, nothing is run, and the
+last line says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wine import PYTHON, ROOT, NotAvailableError, Wine
+
+# What depends on the system, in groups of about the same time: `make windows`.
+USUAL = (
+    ("tests/windows",),
+    ("tests/unit/process", "tests/unit/channels", "tests/unit/test_blocking.py"),
+    ("tests/unit/server/test_directory.py", "tests/unit/trace/test_recorder.py", "tests/unit/tools/install"),
+)
+# `make windows-all`.
+EVERYTHING = ("tests/unit", "tests/properties", "tests/windows", "tests/processes", "tests/*.py")
+# Seconds for a test, a file and a group of files; under Wine everything takes several times as long.
+TEST_LIMIT = 120
+FILE_LIMIT = 600
+GROUP_LIMIT = 900
+# Files of one group in a run of everything: starting Python and pytest takes seconds, and a hang costs the whole group.
+GROUP_SIZE = 6
+MOST_REASONS = 40
+
+
+@dataclass
+class Outcome:
+    """The counts of some test files."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add the counts of other files."""
+        self.counts += other.counts
+        self.reasons += other.reasons
+        self.failures += other.failures
+
+
+class Runner:
+    """Runs groups of test files under Wine, and reads their results."""
+
+    def __init__(self, wine: Wine) -> None:
+        self._wine = wine
+        self._results = wine.folder / "results"
+        self._results.mkdir(exist_ok=True)
+        self._number = 0
+
+    def run(self, targets: tuple[str, ...]) -> Outcome:
+        """Run a group; if it does not come to its end, its files one by one."""
+        found = self._run(targets, GROUP_LIMIT)
+        files = [each for target in targets for each in files_of(target)]
+        if found is None and len(files) > 1:
+            total = Outcome()
+            for file in files:
+                total.add(self.run((file,)))
+            return total
+        return found or Outcome(Counter(failed=1), failures=[f"{' '.join(targets)}: it crashed or hung"])
+
+    def _run(self, targets: tuple[str, ...], limit: float) -> Outcome | None:
+        self._number += 1
+        report, log = (self._results / f"{self._number}.{ending}" for ending in ("xml", "log"))
+        report.unlink(missing_ok=True)
+        # Wine's standard streams must be pipes: the output goes through this process.
+        options = (f"--timeout={TEST_LIMIT}", "--timeout-method=thread", f"--junit-xml={report.relative_to(ROOT)}", "--tb=short")
+        command = ["wine", str(self._wine.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *targets]
+        begun = time.monotonic()
+        limit = limit if len(targets) > 1 or not targets[0].endswith(".py") else FILE_LIMIT
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self._wine.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            log.write_bytes(error.stdout or b"")
+            print(f"{' '.join(targets)}: no end after {limit} s; see {log.relative_to(ROOT)}", flush=True)
+            return None
+        log.write_bytes(done.stdout)
+        if not report.exists():
+            print(f"{' '.join(targets)}: no result; see {log.relative_to(ROOT)}", flush=True)
+            return None
+        found = read_report(report)
+        said = ", ".join(f"{count} {word}" for word, count in found.counts.items())
+        print(f"{' '.join(targets)}: {said or 'no tests'} ({time.monotonic() - begun:.0f} s)", flush=True)
+        return found
+
+
+def read_report(path: Path) -> Outcome:
+    """Read the JUnit file of pytest."""
+    found = Outcome()
+    for case in ET.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}".removeprefix("::")
+        if (skipped := case.find("skipped")) is not None:
+            found.counts["skipped"] += 1
+            found.reasons[skipped.get("message") or ""] += 1
+        elif (failed := case.find("failure")) is not None or (failed := case.find("error")) is not None:
+            found.counts["failed"] += 1
+            found.failures.append(f"{name}: {(failed.get('message') or '').splitlines()[0][:200]}")
+        else:
+            found.counts["passed"] += 1
+    return found
+
+
+def files_of(target: str) -> list[str]:
+    """Return the test files of a path or a pattern."""
+    place = ROOT / target
+    files = sorted(place.rglob("test_*.py")) if place.is_dir() else sorted(ROOT.glob(target))
+    return [str(each.relative_to(ROOT)) for each in files if each.name.startswith("test_")]
+
+
+def groups_of(targets: list[str]) -> list[tuple[str, ...]]:
+    """Return the files of some targets in groups of one folder."""
+    folders: dict[str, list[str]] = {}
+    for target in targets:
+        for file in files_of(target):
+            folders.setdefault(os.path.dirname(file), []).append(file)
+    cut = [files[start : start + GROUP_SIZE] for files in folders.values() for start in range(0, len(files), GROUP_SIZE)]
+    return [tuple(each) for each in cut]
+
+
+def main() -> int:
+    """Install what is missing, run the tests, and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("paths", nargs="*", help="files or folders to run instead of the usual ones")
+    parser.add_argument("--all", action="store_true", help="run every test, not only those that depend on the system")
+    parser.add_argument("-n", type=int, default=os.cpu_count() or 2, help="groups that run at the same time")
+    given = parser.parse_args()
+    wine = Wine(ROOT / "build" / "windows")
+    begun = time.monotonic()
+    try:
+        wine.install()
+    except NotAvailableError as error:
+        print(f"make windows was SKIPPED: {error}")
+        return 1 if os.environ.get("WINDOWS_REQUIRED") else 0
+    try:
+        groups = groups_of(given.paths or list(EVERYTHING)) if given.all or given.paths else list(USUAL)
+        total = Outcome()
+        with ThreadPoolExecutor(given.n) as pool:
+            for found in pool.map(Runner(wine).run, groups):
+                total.add(found)
+    finally:
+        wine.stop()
+    show(total, time.monotonic() - begun)
+    return 1 if total.failures or not total.counts["passed"] else 0
+
+
+def show(total: Outcome, seconds: float) -> None:
+    """Print what was skipped and why, what failed, and the counts in the last line."""
+    for reason, count in total.reasons.most_common(MOST_REASONS):
+        print(f"skipped {count}: {reason}")
+    for failure in total.failures:
+        print(f"FAILED {failure}")
+    counts = ", ".join(f"{total.counts[word]} {word}" for word in ("passed", "failed", "skipped"))
+    print(f"CPython {PYTHON} for Windows under Wine: {counts} in {seconds:.1f}s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
