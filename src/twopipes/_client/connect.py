@@ -223,7 +223,7 @@ def with_process(
         command = structs.replace(command, env={**(command.env or {}), **env})
     if cwd is not None:
         command = structs.replace(command, cwd=cwd)
-    return type(where)(command if sandbox is None else structs.replace(command, sandbox=sandbox))
+    return where.with_command(command if sandbox is None else structs.replace(command, sandbox=sandbox))
 
 
 def with_http(where: Target, headers: Mapping[str, str] | None, auth: ClientAuth | None) -> Target:

@@ -9,8 +9,9 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -119,6 +120,12 @@ class CommandTarget(Target):
         self.description = command.describe()
         self.identity = command.identity()
         self.plan = command.shutdown
+
+    def with_command(self, command: ServerCommand) -> Self:
+        """Return a copy of this target for another command."""
+        made = copy(self)
+        CommandTarget.__init__(made, command)
+        return made
 
     async def open(self, on_stderr: OnStderr | None, *, observer: ProcessObserver | None = None) -> Endpoint:
         """Launch the command."""

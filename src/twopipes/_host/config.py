@@ -9,8 +9,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from twopipes._client.targets import CommandTarget, Target, target_of
+from twopipes._client.targets import Target, target_of
 from twopipes._host.filters import ToolFilter
+from twopipes._host.launch import ConfiguredCommand, ConfiguredUrl
 from twopipes._process.command import MASK, ServerCommand
 from twopipes._process.environment import EnvironmentPolicy
 from twopipes.errors import ConfigError, LocalProtocolError
@@ -60,7 +61,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
             raise LocalProtocolError("a ServerConfig needs either command= or url=")
         if self.command is not None:
             force_setattr(self, "command", self._server_command().argv)
-            foreign = {"headers": self.headers}
+            foreign: dict[str, object] = {"headers": self.headers}
         else:
             foreign = {"env": self.env, "cwd": self.cwd, "sandbox": self.sandbox}
         wrong = [f"{name}=" for name, value in foreign.items() if value]
@@ -68,28 +69,28 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
             raise LocalProtocolError(f"{' and '.join(wrong)} cannot be used with {'url=' if self.url else 'command='}")
 
     def target(self) -> Target:
-        """Return what ``connect()`` opens.
+        """Return what ``connect()`` opens. Its references are resolved each time it is opened.
 
         Raises:
             ConfigError: The configuration has a problem.
-            LocalProtocolError: The address is invalid.
+            LocalProtocolError: The address or a header is invalid.
         """
         if self.problem is not None:
             raise ConfigError(self.problem)
         if self.command is not None:
-            return CommandTarget(self._server_command())
-        found = target_of(self.url)
+            return ConfiguredCommand(self._server_command(), self.folder)
         if self.headers:
-            from twopipes._client.connect import with_http  # noqa: PLC0415 - only for a URL with headers
+            return ConfiguredUrl(str(self.url), self.headers, self.folder)
+        return target_of(self.url)
 
-            return with_http(found, self.headers, None)
-        return found
+    @property
+    def folder(self) -> str | None:
+        """The folder that references to files are relative to; ``None`` for the current one."""
+        return None if self.source is None else os.path.dirname(os.path.abspath(os.path.expanduser(self.source)))
 
     def _server_command(self) -> ServerCommand:
-        if self.sandbox is not None:
-            raise LocalProtocolError("sandbox= is not available yet")
         cwd = None if self.cwd is None else os.fspath(self.cwd)
-        return ServerCommand(self.command or (), env=self.env, cwd=cwd, environment=self.environment)
+        return ServerCommand(self.command or (), env=self.env, cwd=cwd, environment=self.environment, sandbox=self.sandbox)
 
     def _parts(self) -> Iterator[tuple[str, object]]:
         for field in self.__struct_fields__:

@@ -18,6 +18,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import TypeVar
 
 from twopipes.errors import ConfigError
@@ -144,24 +145,14 @@ def _from_keyring(name: str, reference: str) -> str:
 
 async def _in_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread that does not delay the end of the program if it never returns."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def deliver(value: T | None, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_exception(error) if error is not None else done.set_result(value)  # type: ignore[arg-type]
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()  # so that the thread can always set its result
 
     def work() -> None:
-        value: T | None = None
-        error: BaseException | None = None
         try:
-            value = function()
-        except BaseException as raised:  # noqa: BLE001 - the caller gets it
-            error = raised
-        try:
-            loop.call_soon_threadsafe(deliver, value, error)
-        except RuntimeError:
-            pass  # the loop has ended, and with it the caller
+            done.set_result(function())
+        except BaseException as error:
+            done.set_exception(error)
 
     threading.Thread(target=work, name="twopipes: references", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)
