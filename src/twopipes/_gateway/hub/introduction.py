@@ -13,13 +13,15 @@ _MAX_ALL: Final = 24_000
 _CUT: Final = " [...]"
 
 
-def instructions_of(members: Iterable[Member], separator: str) -> str:
-    """Return the instructions for a model."""
+def instructions_of(members: Iterable[Member], separator: str, *, is_searched: bool = False) -> str:
+    """Return the instructions for a model. ``is_searched`` means that the tools are not listed."""
     members = list(members)
     names = ", ".join(member.name for member in members)
     text = f"These are the tools, prompts and resources of several servers: {names}." if names else "No server is configured."
     parts = [f"{_cut(text, _MAX_EACH)} The name of a tool or prompt begins with that of its server and {separator!r}."]
-    left = _MAX_ALL - len(parts[0])
+    if is_searched:
+        parts.append("The tools are not listed: find them with search_tools, then use describe_tool and call_tool.")
+    left = _MAX_ALL - sum(map(len, parts))
     for member in members:
         own = None if member.opened is None else member.opened.instructions
         if own and own.strip():

@@ -112,7 +112,12 @@ class Router:
             except TimeoutError:
                 return
 
+    def missing(self, method: str) -> list[str]:
+        """Return the names of the servers that are not available, or have not sent this list yet."""
+        members = self._members.values()
+        return [member.name for member in members if member.state == "failed" or member.is_awaited(method)]
+
     def _missing(self, method: str) -> str:
         """Name the servers that are not available, because what was asked for may be theirs."""
-        names = [repr(member.name) for member in self._members.values() if member.state == "failed" or member.is_awaited(method)]
+        names = [repr(name) for name in self.missing(method)]
         return f"; not available: {', '.join(names)}" if names else ""

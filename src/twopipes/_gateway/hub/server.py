@@ -181,7 +181,9 @@ class HubServer(PassingServer):
         return ServerProfile(
             info=self.info,
             capabilities=structs.replace(_CAPABILITIES, extensions=extensions or None),
-            instructions=instructions_of(self.members.values(), self.catalogue.tools.separator),
+            instructions=instructions_of(
+                self.members.values(), self.catalogue.tools.separator, is_searched=self.catalogue.hides_tools
+            ),
             revisions=self._revisions,
         )
 
@@ -236,8 +238,7 @@ class HubServer(PassingServer):
         call = context.call
         params = _params(context)
         if call.method != "tools/list" or not self.catalogue.hides_tools:
-            self._router.start_all()
-            await self._router.until_known(call.method)
+            await self.until_listed(call.method)
         self._listed.add(LISTS[call.method][1])
         for member in self.members.values():
             member.refresh_unannounced(call.method)
@@ -251,6 +252,19 @@ class HubServer(PassingServer):
             return await self._methods.serve(context)
         return await self.call_tool(context, name)
 
+    async def until_listed(self, method: str = "tools/list") -> None:
+        """Start the servers, and wait until this list of each is known, or it had its time."""
+        self._router.start_all()
+        await self._router.until_known(method)
+
+    async def find_tool(self, name: str) -> tuple[Member, str]:
+        """Return the server of a tool, and its own name there. Raises ``NotFound``, with similar names."""
+        return await self._router.find(self.catalogue.tools, "tool", name)
+
+    def missing_tools(self) -> list[str]:
+        """Return the names of the servers whose tools are not known."""
+        return self._router.missing("tools/list")
+
     async def call_tool(self, context: Context, name: str, arguments: Any = None) -> Result:
         """Call a tool of a server by its public name, with progress, questions and cancellation of this request.
 
@@ -263,7 +277,7 @@ class HubServer(PassingServer):
             NotFound: There is no such tool.
             McpError: The server refused it, or cannot be reached.
         """
-        member, own = await self._router.find(self.catalogue.tools, "tool", name)
+        member, own = await self.find_tool(name)
 
         def rewrite(params: dict[str, Any], _: FrontCall) -> None:
             params["name"] = own
@@ -445,7 +459,8 @@ class HubServer(PassingServer):
                 self.log("warning", problem, logger=_LOGGER)
 
     def _announce_list(self, kind: ListKind) -> None:
-        if kind in self._listed:
+        is_hidden = kind == "tools" and self.catalogue.hides_tools
+        if kind in self._listed and not is_hidden:
             self._announce(Change(kind))
 
     def _tell(self, member: Member) -> None:
