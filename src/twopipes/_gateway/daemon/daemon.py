@@ -26,7 +26,7 @@ from twopipes.errors import TwopipesError
 OpenKept = Callable[[ServeRequest, Callable[[StderrLine], object]], tuple[Server, Kept, Tracing | None]]
 
 # Seconds that a new daemon waits for the relay that started it, which may have been killed. A slower relay starts another daemon.
-FIRST_REQUEST_WITHIN: Final = 5.0
+FIRST_REQUEST_WITHIN: Final = 1.0
 # Seconds from a signal to the end of the process, whatever still runs.
 END_WITHIN: Final = 15.0
 
@@ -49,6 +49,7 @@ class Daemon(ControlServer):
         self._by_key: dict[str, Service] = {}
         self._services: set[Service] = set()
         self._connections = 0
+        self._is_new = True  # no host has come yet, and the first may still come
         self._ending = Ending()
 
     async def run(self, last_resort: LastResort, ready: Callable[[], object]) -> None:
@@ -57,7 +58,7 @@ class Daemon(ControlServer):
             listener = await listen_unix(self._path, self.accept, on_error=log_error)
             try:
                 ready()
-                first = asyncio.get_running_loop().call_later(FIRST_REQUEST_WITHIN, self._end_if_unused)
+                first = asyncio.get_running_loop().call_later(FIRST_REQUEST_WITHIN, self._no_longer_new)
                 await self._ending.begun.wait()
                 first.cancel()
                 for service in list(self._services):
@@ -75,8 +76,13 @@ class Daemon(ControlServer):
             service.end(soon=True)
         await asyncio.gather(*(service.ended() for service in list(self._services)))
 
+    def _no_longer_new(self) -> None:
+        self._is_new = False
+        self._end_if_unused()
+
     def _end_if_unused(self) -> None:
-        if not self._connections and not self._services:
+        # A connection without a request does not end a new daemon: a second daemon tries so whether the socket is in use.
+        if not self._is_new and not self._connections and not self._services:
             self._ending.begun.set()
 
     # Hosts
@@ -120,6 +126,7 @@ class Daemon(ControlServer):
     def _new_service(self, key: str, request: ServeRequest) -> Service:
         service = Service(self._identity_for(key), request, self._open_kept, on_end=self._forget, on_ended=self._drop)
         self._services.add(service)
+        self._is_new = False
         self._by_key.setdefault(key, service)
         return service
 

@@ -255,6 +255,18 @@ def test_a_daemon_that_no_relay_uses_ends(monkeypatch):
     play(scene)
 
 
+def test_a_new_daemon_outlives_a_connection_without_a_request(monkeypatch):
+    monkeypatch.setattr(daemon_module, "FIRST_REQUEST_WITHIN", NET)
+
+    async def scene(stage):
+        await Peer(await connect_unix(stage.path)).leave()  # as a second daemon does to find out whether the socket is in use
+        host = await stage.connect()
+        assert (await host.ask(PING))["result"] == {}
+        await host.leave()
+
+    play(scene)
+
+
 def test_a_server_that_cannot_be_opened_is_refused_and_the_next_is_served():
     async def scene(stage):
         first = await stage.connect()
