@@ -55,6 +55,7 @@ GUIDES = {
     "doctor": "[A server that will not connect](../howto/a-server-that-will-not-connect.md)",
     "check": "[Check a server](../howto/check-a-server.md), [check a client](../howto/check-a-client.md)",
     "new": "[Start a project](../howto/start-a-project.md)",
+    "pack": "[Publish a server](../howto/publish-a-server.md)",
     "install": "[Install in a host](../howto/install-in-a-host.md)",
 }
 _ROW = re.compile(r"^ {0,4}(\S(?:.*?\S)?)(?: {2,}(\S.*))?$")

@@ -11,6 +11,7 @@ PACKAGES = {
     "fastmcp-4": ("fastmcp",),
     "published": ("mcp-server-git", "mcp-server-time"),
     "model-apis": ("anthropic", "openai"),
+    "skillsaw": ("skillsaw",),
 }
 MODULES = ("client", "server", "server-everything", "server-filesystem")
 

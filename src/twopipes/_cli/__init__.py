@@ -17,6 +17,7 @@ usage: twopipes COMMAND ...
 start a project:
   new NAME                create a project with a server, tests and a README
   install HOST -- CMD...  add a server to the configuration of a host
+  pack [SOURCE]           make a bundle that a host installs with one click
 
 serve:
   run FILE[:NAME]         serve the Server object in a file; --http 8000 for HTTP
@@ -47,6 +48,7 @@ Run `twopipes COMMAND --help` for the options of a command, or
 COMMANDS = {
     "new": ("new", "new"),
     "install": ("install", "install"),
+    "pack": ("pack", "pack"),
     "run": ("run", "run"),
     "dev": ("dev", "dev"),
     "mock": ("mock", "mock"),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from twopipes._cli.command_parser import CommandParser
 from twopipes._tools.exit_codes import OK
-from twopipes._tools.scaffold.project import Project, files_of, package_of, write_project
+from twopipes._tools.scaffold.project import Project, check_owner, files_of, package_of, write_project
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
 _DESCRIPTION = """\
 Creates a project: a server with two tools, a resource and a prompt, tests that
-pass, a pyproject.toml, a README and a .gitignore.
+pass, a pyproject.toml, a README, a Dockerfile and a .gitignore.
 
 NAME is the name of the project and of its command: letters, digits, - and _.
 The Python package has the same name, with _ for -. No existing file is
@@ -23,20 +23,25 @@ _EXAMPLES = [
     "twopipes new weather                    (in the new folder weather)",
     "twopipes new weather ~/code/weather     (in that folder)",
     "twopipes new weather --here             (in the current folder)",
+    "twopipes new weather --owner ada        (for the MCP registry)",
 ]
 
 
 def new(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    parser = CommandParser("new", usage="twopipes new NAME [PATH | --here]", description=_DESCRIPTION, examples=_EXAMPLES)
+    parser = CommandParser(
+        "new", usage="twopipes new NAME [PATH | --here] [--owner ACCOUNT]", description=_DESCRIPTION, examples=_EXAMPLES
+    )
     parser.add_argument("name", metavar="NAME", help="the name of the project")
     parser.add_argument("path", metavar="PATH", nargs="?", help="the folder of the project (default: a new one called NAME)")
     parser.add_argument("--here", action="store_true", help="use the current folder")
+    text = "your account on GitHub, which is part of the name in the MCP registry"
+    parser.add_argument("--owner", metavar="ACCOUNT", default="OWNER", help=text)
     options = parser.parse_args(list(arguments))
     if options.here and options.path is not None:
         raise UsageError("PATH and --here exclude each other; give one of them")
     folder = Path() if options.here else Path(options.path or options.name).expanduser()
-    project = Project(options.name, package_of(options.name), folder)
+    project = Project(options.name, package_of(options.name), folder, check_owner(options.owner))
     files = files_of(project)
     write_project(project, files, needs_new_folder=not options.here and options.path is None)
     _show_next_steps(project, files)

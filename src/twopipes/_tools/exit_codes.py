@@ -33,6 +33,10 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
         FAILED: "the file, or one of its servers, cannot be edited, or the name is taken",
         USAGE: "usage error",
     },
+    "pack": {
+        OK: "the bundle was written",
+        USAGE: "usage error, no wheels, or the packed server does not work",
+    },
     "run": {
         OK: "the input ended, or SIGINT or SIGTERM stopped the server",
         FAILED: "the server failed",

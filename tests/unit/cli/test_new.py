@@ -13,6 +13,7 @@ from twopipes._tools.usage import UsageError
 
 FILES = [
     ".gitignore",
+    "Dockerfile",
     "README.md",
     "pyproject.toml",
     "src/sunny_days/__init__.py",
@@ -67,7 +68,7 @@ def test_every_placeholder_of_the_template_is_filled_in(make, folder):
     make("sunny-days")
     for path in FILES:
         text = (folder / "sunny-days" / path).read_text(encoding="utf-8")
-        assert not re.search(r"@(project|package|twopipes)@", text)
+        assert not re.search(r"@[a-z]+@", text)
         assert text.endswith("\n")
         if path.endswith(".py"):
             ast.parse(text)
@@ -76,6 +77,17 @@ def test_every_placeholder_of_the_template_is_filled_in(make, folder):
     assert project["project"]["scripts"] == {"sunny-days": "sunny_days.server:main"}
     assert project["project"]["dependencies"] == ["twopipes>=0.1"]
     assert "`" in (folder / "sunny-days" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [([], "io.github.OWNER/sunny-days"), (["--owner", "ada"], "io.github.ada/sunny-days")]
+)
+def test_the_name_in_the_registry_is_the_same_everywhere(options, name, make, folder):
+    make("sunny-days", *options)
+    texts = {path: (folder / "sunny-days" / path).read_text() for path in ("pyproject.toml", "README.md", "Dockerfile")}
+    assert tomllib.loads(texts["pyproject.toml"])["tool"]["twopipes"]["pack"] == {"registry-name": name}
+    assert f"<!-- mcp-name: {name} -->\n" in texts["README.md"]
+    assert f'LABEL io.modelcontextprotocol.server.name="{name}"\n' in texts["Dockerfile"]
 
 
 @pytest.mark.parametrize("taken", FILES)
@@ -148,6 +160,7 @@ def test_names_that_no_package_can_have(name, said):
         (["a", "b", "--here"], "PATH and --here exclude each other"),
         (["a", "b", "c"], "unrecognized arguments: c"),
         (["1st"], "invalid project name"),
+        (["a", "--owner", "a b"], "'a b' is not the name of an account on GitHub"),
     ],
 )
 def test_usage_errors(words, said, make, folder):
@@ -161,7 +174,7 @@ def test_usage_errors(words, said, make, folder):
 
 def test_help(make):
     out, _ = make("--help")
-    assert out.startswith("usage: twopipes new NAME [PATH | --here]")
+    assert out.startswith("usage: twopipes new NAME [PATH | --here] [--owner ACCOUNT]")
     assert "exit codes" in out
 
 

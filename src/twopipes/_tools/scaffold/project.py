@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from twopipes._tools.pack.links import entry_of, markdown
 from twopipes._tools.usage import UsageError
 from twopipes._version import __version__
 
@@ -16,6 +17,7 @@ from twopipes._version import __version__
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md.txt",
+    "Dockerfile": "Dockerfile.txt",
     ".gitignore": "gitignore.txt",
     "src/@package@/__init__.py": "init.py.txt",
     "src/@package@/__main__.py": "main.py.txt",
@@ -23,6 +25,7 @@ _FILES = {
     "tests/test_server.py": "test_server.py.txt",
 }
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
+_OWNER = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 # Modules that the tests of the project import.
 _NEEDED_MODULES = {"twopipes", "msgspec", "pytest", "conftest", "tests", "test_server"}
 
@@ -33,11 +36,25 @@ class Project(NamedTuple):
     name: str
     package: str
     folder: Path
+    owner: str = "OWNER"  # the account on GitHub, for the name in the MCP registry
 
     def fill_in(self, text: str) -> str:
         """Replace the placeholders in a text of the template."""
-        words = {"project": self.name, "package": self.package, "twopipes": ".".join(__version__.split(".")[:2])}
-        return re.sub("@(project|package|twopipes)@", lambda found: words[found.group(1)], text)
+        words = {
+            "project": self.name,
+            "package": self.package,
+            "owner": self.owner,
+            "links": markdown(self.name, entry_of(["uvx", self.name])),
+            "twopipes": ".".join(__version__.split(".")[:2]),
+        }
+        return re.sub(f"@({'|'.join(words)})@", lambda found: words[found.group(1)], text)
+
+
+def check_owner(owner: str) -> str:
+    """Return the name of an account on GitHub, or raise if it cannot be one."""
+    if not _OWNER.fullmatch(owner):
+        raise UsageError(f"{owner!r} is not the name of an account on GitHub; use letters, digits and single -")
+    return owner
 
 
 def files_of(project: Project) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Bundles of a server that run without pip, and what registries and hosts need to find it."""
