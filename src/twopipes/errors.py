@@ -28,6 +28,7 @@ from twopipes._response_errors import (
 )
 
 __all__ = [
+    "CallDenied",
     "CapabilityMissing",
     "ChannelBroken",
     "ChannelClosed",
@@ -201,17 +202,36 @@ class HttpError(TwopipesError):
 
 
 class ClientClosed(TwopipesError):
-    """The client was closed on this side, before the call or during it."""
+    """The client, or the group of servers, was closed on this side, before the call or during it."""
 
-    def __init__(self, method: str | None = None, request_id: RequestId | None = None) -> None:
+    def __init__(self, method: str | None = None, request_id: RequestId | None = None, *, is_group: bool = False) -> None:
         super().__init__(method, request_id)
         self.method = method
         self.request_id = request_id
+        self._is_group = is_group
 
     def __str__(self) -> str:
+        if self._is_group:
+            return "the group is closed; create another ServerGroup"
         if self.request_id is None:
             return "the client is closed; call connect() to get a new one"
         return f"the client was closed before the response to {_error_text.request(self.method, self.request_id)}"
+
+
+class CallDenied(TwopipesError):
+    """A tool of a group was not called, because it was not approved. Nothing was sent.
+
+    ``tool`` is the tool's name in the group. If the approval hook failed, its exception is the ``__cause__``.
+    """
+
+    def __init__(self, server: str, tool: str, reason: str = "") -> None:
+        super().__init__(server, tool, reason)
+        self.server = server
+        self.tool = tool
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the call of {self.tool!r} was denied{f': {self.reason}' if self.reason else ''}; nothing was sent"
 
 
 class InvalidOutput(TwopipesError):

@@ -61,6 +61,7 @@ class Supervisor:
     on_reopened: Callable[[ClientConnection], None]  # called with each connection after the first, before callers can use it
     on_lost: Callable[[], None]  # called when a connection has ended
     on_given_up: Callable[[TwopipesError], None] | None = None  # called when the policy allows no more restarts
+    on_over: Callable[[TwopipesError], None] | None = None  # called when a server was lost and is not restarted, for any reason
     # Set by start().
     opened: ClientOpened
 
@@ -129,6 +130,11 @@ class Supervisor:
             return False
         return self.connection is not None or (self._decision is not None and self._decision.delay is not None)
 
+    @property
+    def reopens(self) -> bool:
+        """Whether a call can open a lost server again, now or when enough time has passed since its crashes."""
+        return not self.is_closing and self._is_restartable
+
     def explain(self, error: ErrorT) -> ErrorT:
         """Return a copy of the error that also says why the server is not restarted, if there is a reason."""
         error = copy(error)
@@ -181,6 +187,8 @@ class Supervisor:
                 self._fail(final)
                 if self.on_given_up is not None and self._decision is not None and self._decision.why:
                     self.on_given_up(final)
+                if self.on_over is not None:
+                    self.on_over(final)
                 return
             if self.config.on_restart is not None:
                 self.callbacks.call("on_restart", self.config.on_restart, error)

@@ -180,6 +180,11 @@ class NameTable:
         """Return what a public name refers to."""
         return self._table.get(public)
 
+    def server_of(self, public: str) -> str | None:
+        """Return the server whose prefix a name has, whether or not the name exists: its names may not be known yet."""
+        prefix, found, _ = public.partition(self.separator)
+        return self._servers.get(prefix) if found else None
+
     def names(self, server: str) -> Mapping[str, str]:
         """Return the own names of a server by their public names, in the server's order."""
         return self._public.get(server, {})
@@ -189,7 +194,8 @@ class NameTable:
         from difflib import get_close_matches  # noqa: PLC0415 - only needed for unknown names
 
         given = public[: 2 * MAX_NAME]
-        own = [each for each, entry in self._table.items() if entry.name == given]
+        _, _, rest = given.partition(self.separator)
+        own = [each for each, entry in self._table.items() if entry.name in {given, rest}]
         close = get_close_matches(given, list(self._table)[:5_000], n=limit, cutoff=0.6)
         return list(dict.fromkeys([*own, *close]))[:limit]
 
