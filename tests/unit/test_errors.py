@@ -11,10 +11,12 @@ from twopipes import Server, connect, errors, http, settings
 from twopipes._error_text import PYTHON_OPTIONS, OptionHint
 from twopipes._process.exit_status import ExitStatus
 from twopipes.errors import (
+    CallDenied,
     CapabilityMissing,
     ChannelBroken,
     ChannelClosed,
     ClientClosed,
+    ConfigError,
     ConnectionLost,
     HeaderMismatch,
     HttpError,
@@ -50,6 +52,10 @@ MESSAGES = [
     (ChannelClosed("closed while reading"), "closed while reading"),
     (ChannelBroken("the pipe is broken"), "the pipe is broken"),
     (ClientClosed(), "the client is closed; call connect() to get a new one"),
+    (ConfigError("servers.json has no servers"), "servers.json has no servers"),
+    (ClientClosed(is_group=True), "the group is closed; create another ServerGroup"),
+    (CallDenied("git", "git__push"), "the call of 'git__push' was denied; nothing was sent"),
+    (CallDenied("git", "git__push", "not on main"), "the call of 'git__push' was denied: not on main; nothing was sent"),
     (ClientClosed("tools/call", 7), "the client was closed before the response to tools/call (id 7)"),
     (
         QuestionFailed("elicitation/create", "tools/call", "KeyError('name')"),
