@@ -168,6 +168,7 @@ class HubServer(PassingServer):
             raise LocalProtocolError(f"the hub already has a server {name!r}; remove it first")
         member = self.members[name] = Member(name, config, self._member_settings, self)
         self.catalogue.add(member)
+        self._set_level(member)
         return member
 
     # What Server does for its own tools
@@ -361,9 +362,8 @@ class HubServer(PassingServer):
                 runner.session.profile = self._profile
             case "logging/setLevel":
                 self._levels[runner] = context.call.params.level
-                level = min(self._levels.values(), key=LOGGING_LEVELS.index)
                 for member in self.members.values():
-                    member.set_level(level)
+                    self._set_level(member)
             case "resources/subscribe":
                 await self._watch(runner, context.call.params.uri)
             case "resources/unsubscribe":
@@ -371,6 +371,11 @@ class HubServer(PassingServer):
             case "subscriptions/listen":
                 return await self._listen(context, call_next)
         return await call_next(context)
+
+    def _set_level(self, member: Member) -> None:
+        """Set the level that the most verbose host wants."""
+        if self._levels:
+            member.set_level(min(self._levels.values(), key=LOGGING_LEVELS.index))
 
     async def _watch(self, runner: CallRunner, uri: str) -> None:
         watched = self._watched.setdefault(runner, set())
