@@ -36,8 +36,9 @@ SERVER = Path(__file__).with_name("soak_server.py")
 NET = 60.0  # seconds; a limit for a hang
 CALLERS = 4  # of each host at once
 TOOLS = ("echo", "echo", "echo", "slow", "ask", "big")
-# The part of the time that is the warm-up, and what memory may be at the end: this factor of it, plus these bytes.
-WARM_UP = 0.2
+# Memory is measured after each of these parts of the time. The first is the warm-up. At the end it may be this factor of it, plus
+# these bytes.
+PARTS = 5
 GROWTH, SLACK = 1.1, 4 * MIB
 FILLER = "0123456789abcdef" * (64 * 1024 // 16)
 # Requests of the host that does not read. Their responses are more than all buffers hold.
@@ -76,15 +77,18 @@ class Soak:
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(await self._host(number)) for number in range(self.hosts)]
             await self._ignorant_host(stack)
-            await self._load(clients, seconds * WARM_UP)
-            before = self._resident()
-            await self._load(clients, seconds * (1 - WARM_UP))
-            after = self._resident()
-        for name, size in after.items():
-            bound = before.get(name, 0) * GROWTH + SLACK
+            measured = []
+            for _ in range(PARTS):
+                await self._load(clients, seconds / PARTS)
+                measured.append(self._resident())
+        for name, size in measured[-1].items():
+            sizes = [each.get(name, 0) for each in measured]
+            bound = sizes[0] * GROWTH + SLACK
             self.check(size <= bound, f"{name}: memory at most {bound / MIB:.1f} MiB", f"{size / MIB:.1f} MiB")
-            print(f"{name}: {before.get(name, 0) / MIB:.1f} MiB after the warm-up, {size / MIB:.1f} MiB at the end")
-        self.check([name.split()[0] for name in sorted(after)] == ["daemon", "server"], "one daemon and one server", after)
+            print(f"{name}: {', '.join(f'{each / MIB:.1f}' for each in sizes)} MiB")
+        self.check(
+            [name.split()[0] for name in sorted(measured[-1])] == ["daemon", "server"], "one daemon and one server", measured[-1]
+        )
         await self._no_process_left()
 
     async def _host(self, number: int) -> Client:
