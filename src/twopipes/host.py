@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from twopipes._host.group_server import GroupServer as GroupServer
     from twopipes._host.group_tool import GroupPrompt as GroupPrompt
     from twopipes._host.group_tool import GroupTool as GroupTool
+    from twopipes._host.load import load as load
     from twopipes._host.model_results import anthropic_result as anthropic_result
     from twopipes._host.model_results import openai_result as openai_result
     from twopipes._host.names import NameProblem as NameProblem
@@ -28,6 +29,7 @@ else:
             "twopipes._host.group": "ServerGroup",
             "twopipes._host.group_server": "GroupServer",
             "twopipes._host.group_tool": "GroupPrompt GroupTool",
+            "twopipes._host.load": "load",
             "twopipes._host.model_results": "anthropic_result openai_result",
             "twopipes._host.names": "NameProblem",
             "twopipes.settings": "Sandbox",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from processes.launching import EXAMPLES, NET, python
-from twopipes._host.files.entries import command_of, read_entries
 from twopipes._host.files.host_table import HOSTS
 from twopipes.blocking import connect
+from twopipes.host import load
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_one_file_after_another_server(twopipes):
     for name in ("hello", "everything", "ask"):
         done = twopipes("install", "generic", "--config", str(file), "--write", "--", *python(f"{name}.py"))
         assert done.returncode == 0, done.stderr
-    assert [entry.name for entry in read_entries(str(file))] == ["hello", "everything", "travel-agent"]
+    assert list(load(file)) == ["hello", "everything", "travel-agent"]
     assert len(list(twopipes.home.glob("mcp.json.backup-*"))) == 2
 
 
@@ -61,8 +61,8 @@ def test_an_installed_tap_records(twopipes, tmp_path, monkeypatch):
     options = ["--config", str(file), "--tap", "--env", "XDG_STATE_HOME", "--write"]
     done = twopipes("install", "generic", *options, "--", *python("hello.py"))
     assert done.returncode == 0, done.stderr
-    (entry,) = read_entries(str(file))
-    with connect(command_of(entry)) as client:
+    (config,) = load(file).values()
+    with connect(config.target()) as client:
         assert client.call_tool("greet", {"name": "Ada"}).text == "Hello, Ada!"
     (recording,) = (path for path in (tmp_path / "state").rglob("*.jsonl") if path.is_file())
     assert "Ada" in recording.read_text()

@@ -19,7 +19,9 @@ from twopipes._cli.command_parser import (
     duration,
 )
 from twopipes._cli.server_address import BEARER_VARIABLE, is_url, read_headers, token_of
-from twopipes._host.files.entries import ServerEntry, command_of, read_entries, url_of
+from twopipes._host.config import ServerConfig
+from twopipes._host.load import load
+from twopipes._host.references import resolved
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
 from twopipes._tools.usage import UsageError, tcp_address
@@ -98,11 +100,7 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
         raise UsageError("--server names an entry of a configuration file; give it with --config FILE")
     headers, token = _url_options(options)
     if options.config:
-        try:
-            entries = read_entries(options.config, options.server)
-            return [_of_entry(entry, options, headers, token) for entry in entries]
-        except ConfigError as error:
-            raise UsageError(str(error)) from error
+        return [_of_config(name, config, options, headers, token) for name, config in _loaded(options).items()]
     if url is None and (headers or getattr(options, "bearer", None)):
         raise UsageError(f"{'--header' if headers else '--bearer'} is for a server at a URL; leave it out, or give a URL")
     if command is not None and url is None:
@@ -117,12 +115,29 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
     return [ServerTarget(f"unix:{options.unix}" if options.unix else str(tcp_address(options.tcp)))]
 
 
-def _of_entry(entry: ServerEntry, options: argparse.Namespace, headers: Mapping[str, str], token: str | None) -> ServerTarget:
-    """Return the server of an entry of a configuration file."""
-    address = url_of(entry)
-    if address is None:
-        return ServerTarget(_with_options(command_of(entry), options), entry.name)
-    return ServerTarget(address.url, entry.name, {**address.headers, **headers}, token)
+def _loaded(options: argparse.Namespace) -> dict[str, ServerConfig]:
+    """Return the servers of a configuration file, or the one that ``--server`` names."""
+    try:
+        return load(options.config, names=[options.server] if options.server else None)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+
+
+def _of_config(
+    name: str, config: ServerConfig, options: argparse.Namespace, headers: Mapping[str, str], token: str | None
+) -> ServerTarget:
+    """Return a server of a configuration file, with its secrets."""
+    if config.problem is not None:
+        raise UsageError(config.problem)
+    try:
+        own_headers, env = (resolved(values or {}, config.folder) for values in (config.headers, config.env))
+    except ConfigError as error:
+        raise UsageError(f"{options.config}: server {name!r}: {error}") from error
+    if config.url is not None:
+        return ServerTarget(config.url, name, {**own_headers, **headers}, token)
+    cwd = None if config.cwd is None else os.fspath(config.cwd)
+    command = ServerCommand(config.command or (), env=env, cwd=cwd, sandbox=config.sandbox)
+    return ServerTarget(_with_options(command, options), name)
 
 
 def _url_options(options: argparse.Namespace) -> tuple[dict[str, str], str | None]:
@@ -133,10 +148,7 @@ def _url_options(options: argparse.Namespace) -> tuple[dict[str, str], str | Non
 def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
     """Return the one server that the options name."""
     if options.config and not options.server:
-        try:
-            names = [entry.name for entry in read_entries(options.config)]
-        except ConfigError as error:
-            raise UsageError(str(error)) from error
+        names = list(_loaded(options))
         if len(names) > 1:
             raise UsageError(f"{options.config} has {len(names)} servers; choose one with --server: {', '.join(names)}")
     return servers_of(options, command)[0]

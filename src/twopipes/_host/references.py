@@ -5,7 +5,8 @@ A value is one of
 * ``keyring:SERVICE/NAME``: a password in the keyring of the system, with the extra ``keyring``;
 * ``file:PATH``: the content of a file, relative to the folder of the configuration;
 * ``literal:TEXT``: this text, whatever it looks like;
-* any other text, in which ``${NAME}``, ``${NAME:-default}``, ``${keyring:SERVICE/NAME}`` and ``${file:PATH}`` are replaced.
+* any other text, in which ``${NAME}``, ``${env:NAME}``, ``${NAME:-default}``, ``${keyring:SERVICE/NAME}`` and
+  ``${file:PATH}`` are replaced.
 
 A ``file://`` URL is text. Messages contain the name of a variable and its reference, and never a value.
 """
@@ -27,7 +28,7 @@ _LITERAL = "literal:"
 _KEYRING = "keyring:"
 _FILE = "file:"
 _INSIDE_TEXT = re.compile(r"\$\{([^{}]*)\}")
-_VARIABLE = re.compile(r"([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
+_VARIABLE = re.compile(r"(?:env:)?([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
 # Bytes. A variable cannot be much longer on some systems, and a secret is short; a larger file is probably another one.
 _MAX_FILE = 64 * 1024
 # Seconds. Long enough to type the password of a locked keyring.

@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from twopipes._cli import install, main
-from twopipes._host.files.entries import read_entries
 from twopipes._host.files.host_table import HOSTS
+from twopipes._host.files.recognition import read_document
 from twopipes._tools.usage import UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")]
@@ -60,8 +60,7 @@ def test_with_write_the_entry_is_written(say, home):
     assert f"Created: weather in {home}/.cursor/mcp.json" in out
     assert err == ""
     assert files(home) == [".cursor/mcp.json", "weather/server.py"]
-    (entry,) = read_entries(str(home / ".cursor" / "mcp.json"))
-    assert entry.name == "weather"
+    assert list(read_document(home / ".cursor" / "mcp.json").servers) == ["weather"]
 
 
 def test_a_backup_is_kept(say, home):
@@ -351,7 +350,7 @@ def test_keep_all_and_undo_restore_the_file_byte_for_byte(say, cursor):
     (backup,) = cursor.parent.glob("*.backup-*")
     assert backup.read_text() == SERVERS
     assert f"Written: {cursor}\nBackup: {backup}\nTo undo it: twopipes install cursor --undo --write\nNext: Turn it on" in out
-    servers = {entry.name: entry.content for entry in read_entries(str(cursor))}
+    servers = read_document(cursor).servers
     keep = ["-m", "twopipes", "keep", "--"]
     assert servers["files"] == {"command": sys.executable, "args": [*keep, "npx", "-y", "files"], "disabled": True}
     assert servers["bare"] == {"command": sys.executable, "args": [*keep, "serve"]}
@@ -388,7 +387,7 @@ def test_a_server_that_cannot_be_edited_does_not_stop_the_others(say, home):
     out, _ = say("goose", "--keep-all", "--write", "--config", str(file), code=1)
     assert "a: cannot be changed; its layout cannot be edited safely; please edit it by hand" in out
     assert f"To undo it: twopipes install goose --undo --write --config {file}" in out
-    assert [entry.content["cmd"] for entry in read_entries(str(file))] == ["a", "a", sys.executable]
+    assert [content["cmd"] for content in read_document(file).servers.values()] == ["a", "a", sys.executable]
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTS if name != "generic"])

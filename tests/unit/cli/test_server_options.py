@@ -227,7 +227,7 @@ def test_variables_are_replaced_as_hosts_do(config, tmp_path, monkeypatch):
         "${/}",
         "${userHome}",
     ]
-    file = config({"servers": {"a": {"command": "${WHO}", "args": words, "env": {"A": "${WHO}"}}}}, ".vscode/mcp.json")
+    file = config({"mcpServers": {"a": {"command": "${WHO}", "args": words, "env": {"A": "${WHO}"}}}})
     found = pointed("--config", file).target
     assert list(found.argv) == [
         "me", "me", "me!", "you", f"{tmp_path}/x", tmp_path.name, "$WHO", os.sep, str(Path.home()),
@@ -238,9 +238,11 @@ def test_variables_are_replaced_as_hosts_do(config, tmp_path, monkeypatch):
 def test_a_variable_that_is_not_set(config, monkeypatch):
     monkeypatch.delenv("TOKEN", raising=False)
     file = config({"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}})
+    assert "server 'a': T refers to ${TOKEN}, but the variable TOKEN is not set" in mistake("--config", file)
+    file = config({"mcpServers": {"a": {"command": "x", "args": ["${TOKEN}"]}}})
     assert "server 'a' needs the variable TOKEN, which is not set" in mistake("--config", file)
-    file = config({"mcpServers": {"a": {"command": "x", "env": {"T": "${input:token}"}}}})
-    assert "asks the user for ${input:token}" in mistake("--config", file)
+    file = config({"servers": {"a": {"command": "x", "env": {"T": "${input:token}"}}}})
+    assert "asks the user for 'token'" in mistake("--config", file)
 
 
 def test_a_file_of_variables(config, tmp_path):
@@ -253,15 +255,15 @@ def test_a_file_of_variables(config, tmp_path):
     ("entry", "said"),
     [
         ({"type": "http"}, 'has no URL; add "url": "https://..."'),
-        ({"url": "ws://example.com"}, "url must begin with http:// or https://"),
-        ({"url": "https://example.com", "headers": ["A: b"]}, "headers must be an object with string values"),
+        ({"url": "ws://example.com"}, "has a url that does not begin with http:// or https://"),
+        ({"url": "https://example.com", "headers": ["A: b"]}, "has headers that are not an object with string values"),
         ({}, "has no command"),
         ({"command": 5}, "has no command"),
-        ({"command": "x", "args": "-v"}, "args must be a list of strings"),
-        ({"command": "x", "env": ["A"]}, "env must be an object"),
-        ({"command": "x", "cwd": 5}, "cwd must be a string"),
-        ({"command": "x", "envFile": "/nowhere/.env"}, "/nowhere/.env cannot be read"),
-        ({"command": "x", "envFile": 1}, "envFile must be a string"),
+        ({"command": "x", "args": "-v"}, "has args that are not a list of strings"),
+        ({"command": "x", "env": ["A"]}, "has an env that is not an object"),
+        ({"command": "x", "cwd": 5}, "has a cwd that is not a string"),
+        ({"command": "x", "envFile": "/nowhere/.env"}, "cannot be read, /nowhere/.env: No such file"),
+        ({"command": "x", "envFile": 1}, "has an envFile that is not a string"),
         ({"command": "x\0"}, "NUL byte"),
         ("x", "must be an object"),
     ],

@@ -1,109 +1,200 @@
-"""Read the servers in the configuration file of a host, and how each is started."""
+"""One server in the configuration file of a host: what its members mean."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twopipes._host.files.formats import Language, language_of, read
-from twopipes._host.files.host_table import HOSTS
-from twopipes._host.files.values import found_at
-from twopipes._process.command import ServerCommand
-from twopipes.errors import ConfigError, LocalProtocolError
+from msgspec import ValidationError, convert
+from msgspec.structs import astuple
 
-# Where hosts keep their servers. `mcp` is the last, because hosts keep other settings there too.
-_PLACES = sorted(dict.fromkeys(host.place for host in HOSTS.values()), key=lambda place: place == ("mcp",))
-# The types of the extensions that are built into goose.
-_BUILT_INTO_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
+from twopipes._host.files.env_file import read_env_file
+from twopipes._host.files.expansion import Scope, Syntax, expand
+from twopipes._host.files.reading import Reading
+from twopipes._host.filters import ToolFilter
+from twopipes._host.references import literal
+from twopipes.errors import ConfigError
+from twopipes.settings import Sandbox, Timeouts
+
 _HTTP_TYPES = {"http", "sse", "streamable-http", "streamable_http", "remote"}
-# Folders of hosts inside a project. The project is their parent.
-_HOST_FOLDERS = {Path(host.project).parts[0] for host in HOSTS.values() if host.project and "/" in host.project}
-# ${NAME} and ${env:NAME}; {env:NAME} of opencode.
-_VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
+_URL_MEMBERS = ("url", "serverUrl", "httpUrl", "uri")
+_SCHEMES = ("http://", "https://")
+_OUR_SCHEMES = (*_SCHEMES, "unix:", "tcp://")
+# Members with the names of tools, in the words of different hosts.
+_INCLUDE = ("includeTools", "enabled_tools", "enabledTools", "available_tools")
+_EXCLUDE = ("excludeTools", "disabled_tools", "disabledTools")
+_OUR_FILTERS = {"include": "include", "exclude": "exclude", "readOnly": "read_only", "destructive": "destructive"}
 
 
-class ServerEntry(NamedTuple):
-    """One server of a configuration file, as written there."""
+class Entry(NamedTuple):
+    """An entry of a file, and how its host reads it. Errors have the rest of a sentence that begins with the server."""
 
-    name: str
     content: Mapping[str, Any]
-    file: str
+    reading: Reading
+    scope: Scope
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the server is switched on."""
+        return self.content.get("enabled") is not False and self.content.get("disabled") is not True
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``ServerConfig``. Raises ``ConfigError``."""
+        content = _normalized(self.content)
+        url = self._url(content)
+        found = {"url": url, "headers": self._headers(content)} if url is not None else self._process(content)
+        found |= {"timeouts": self._timeouts(), "tools": self._tools()}
+        return {name: value for name, value in found.items() if value is not None and value != {}}
+
+    def _process(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        command, arguments, folder = content.get("command"), content.get("args") or [], content.get("cwd")
+        if not isinstance(command, str) or not command:
+            raise ConfigError('has no command; add "command": "...", or for a server at a URL "url": "..."')
+        if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+            raise ConfigError("has args that are not a list of strings")
+        if not isinstance(folder, str | None):
+            raise ConfigError("has a cwd that is not a string")
+        return {
+            "command": [self._expanded(word, self.reading.words) for word in [command, *arguments]],
+            "env": self._env(content),
+            "cwd": None if folder is None else self._folder(folder),
+            "environment": self.reading.environment,
+            "sandbox": self._sandbox(),
+        }
+
+    def _folder(self, folder: str) -> str:
+        expanded = os.path.expanduser(self._expanded(folder, self.reading.words))
+        # A host starts in its project; a file of ours can be used from anywhere.
+        return str(self.scope.folder / expanded) if self.reading.is_ours else expanded
+
+    def _env(self, content: Mapping[str, Any]) -> dict[str, str]:
+        env = content.get("env") or {}
+        if not isinstance(env, dict) or not all(isinstance(value, str | int | float | None) for value in env.values()):
+            raise ConfigError("has an env that is not an object with string values")
+        found = {name: f"${{{name}}}" for name in _passed_names(content) if name in self.scope.environment}
+        file = content.get("envFile")
+        if file is not None:
+            if not isinstance(file, str):
+                raise ConfigError("has an envFile that is not a string")
+            path = self.scope.project / Path(self._expanded(file, self.reading.words)).expanduser()
+            found |= {name: literal(value) for name, value in read_env_file(path).items()}
+        return found | {name: self._value(name, _text(value), self.reading.env) for name, value in env.items() if value is not None}
+
+    def _url(self, content: Mapping[str, Any]) -> str | None:
+        if "command" in content:
+            return None
+        url = next((content[key] for key in _URL_MEMBERS if key in content), None)
+        if url is None:
+            if content.get("type") in _HTTP_TYPES:
+                raise ConfigError('has no URL; add "url": "https://..."')
+            return None
+        expanded = self._expanded(url, self.reading.url) if isinstance(url, str) else ""
+        if not expanded.startswith(_OUR_SCHEMES if self.reading.is_ours else _SCHEMES):
+            raise ConfigError("has a url that does not begin with http:// or https://")
+        return expanded
+
+    def _headers(self, content: Mapping[str, Any]) -> dict[str, str]:
+        headers = content.get("headers") or content.get("http_headers") or {}
+        if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+            raise ConfigError("has headers that are not an object with string values")
+        found = {name: self._value(name, value, self.reading.headers) for name, value in headers.items()}
+        from_variables = content.get("env_http_headers")  # Codex
+        for name, variable in from_variables.items() if isinstance(from_variables, dict) else ():
+            if variable in self.scope.environment:
+                found[name] = f"${{{variable}}}"
+        for key in ("bearer_token_env_var", "bearerTokenEnv"):  # Codex, Pi
+            if isinstance(content.get(key), str):
+                found.setdefault("Authorization", f"Bearer ${{{content[key]}}}")
+        return found
+
+    def _value(self, name: str, text: str, passes: Sequence[Syntax]) -> str:
+        """Return the value of a variable or a header, which the references of twopipes do not change."""
+        if self.reading.is_ours:
+            return expand(text, passes, self.scope)
+        if self.reading.runs_commands and text.startswith("!") and not text.startswith("!!"):
+            raise ConfigError(f"gets {name} from a shell command, which is not run here; use a reference, or set it yourself")
+        expanded = expand(text, passes, self.scope)
+        if self.reading.names_variables and self.scope.environment.get(expanded):
+            return f"${{{expanded}}}"
+        return literal(expanded.removeprefix("!") if self.reading.runs_commands and text.startswith("!!") else expanded)
+
+    def _expanded(self, text: str, passes: Sequence[Syntax]) -> str:
+        return expand(text, passes, self.scope)
+
+    def _timeouts(self) -> Timeouts | None:
+        if self.reading.is_ours:
+            return _our_timeouts(self.content.get("timeouts"))
+        found: dict[str, float] = {}
+        for member, (limit, unit) in self.reading.times.items():
+            value = self.content.get(member)
+            if isinstance(value, bool) or not isinstance(value, int | float | None) or (value is not None and value < 0):
+                raise ConfigError(f"has a {member} that is not a number")
+            if value:
+                found[limit] = value * unit
+        if not found:
+            return None
+        # An idle limit that is longer than the hard limit would have no effect.
+        return Timeouts(**{**found, "total": max(found.get("request", 0.0), Timeouts().total or 0.0)})
+
+    def _tools(self) -> ToolFilter | None:
+        tools = self.content.get("tools")
+        if isinstance(tools, Mapping):  # ours, and Hermes
+            return _filter({name: tools[key] for key, name in _OUR_FILTERS.items() if key in tools})
+        if isinstance(tools, list) and not tools:  # Copilot
+            return ToolFilter(exclude=["*"])
+        include: Any = next((self.content[key] for key in _INCLUDE if self.content.get(key)), tools)
+        exclude: Any = next((self.content[key] for key in _EXCLUDE if self.content.get(key)), None)
+        return _filter({"include": include, "exclude": exclude})
+
+    def _sandbox(self) -> Sandbox | None:
+        given = self.content.get("sandbox") if self.reading.is_ours else None
+        if given is None or given is False:
+            return None
+        if given is True:
+            return Sandbox()
+        if not isinstance(given, Mapping) or given.keys() - set(Sandbox.__struct_fields__):
+            members = ", ".join(Sandbox.__struct_fields__)
+            raise ConfigError(f"has a sandbox that is not true, false or an object with {members}")
+        policy: dict[str, Any] = {key: self._paths(value) if key in {"read", "write"} else value for key, value in given.items()}
+        return Sandbox(**policy)
+
+    def _paths(self, given: Any) -> list[str]:
+        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+            raise ConfigError("has a sandbox whose paths are not lists of strings")
+        expanded = [os.path.expanduser(self._expanded(each, self.reading.words)) for each in given]
+        return [str(self.scope.folder / each) for each in expanded]
 
 
-def read_entries(file: str, name: str | None = None) -> list[ServerEntry]:
-    """Return the servers of a file in its order, or only the one with that name."""
-    language = language_of(file)
-    servers = _servers(_document(file, language), file, language)
-    if name is None:
-        return [ServerEntry(each, content, file) for each, content in servers.items()]
-    if name not in servers:
-        raise ConfigError(f"{file} has no server {name!r}; known servers: {', '.join(servers)}")
-    return [ServerEntry(name, servers[name], file)]
-
-
-def command_of(entry: ServerEntry) -> ServerCommand:
-    """Return the command of a server, with references to variables expanded as hosts do."""
-    where = f"{entry.file}: server {entry.name!r}"
-    content = _normalized(entry.content)
-    command, arguments = content.get("command"), content.get("args", [])
-    if not isinstance(command, str) or not command:
-        raise ConfigError(f'{where} has no command; add "command": "...", or for a server at a URL "url": "..."')
-    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
-        raise ConfigError(f"{where}: args must be a list of strings")
-    env, folder = content.get("env") or {}, content.get("cwd")
-    if not isinstance(env, dict) or not all(isinstance(value, str | int | float | None) for value in env.values()):
-        raise ConfigError(f"{where}: env must be an object with string values")
-    if not isinstance(folder, str | None):
-        raise ConfigError(f"{where}: cwd must be a string")
-
-    def expanded(text: str) -> str:
-        return _expanded(text, entry, where)
-
-    variables = dict(_passed_variables(content))
-    variables |= _read_env_file(content.get("envFile"), expanded, where)
-    variables |= {key: expanded(_text(value)) for key, value in env.items() if value is not None}
+def _our_timeouts(given: Any) -> Timeouts | None:
+    """Return the limits of the member ``timeouts``, in seconds; ``null`` means no limit."""
+    if given is None:
+        return None
+    names = Timeouts.__struct_fields__
     try:
-        return ServerCommand(
-            [expanded(word) for word in [command, *arguments]],
-            env=variables or None,
-            cwd=None if folder is None else expanded(folder),
+        found = convert(given, Timeouts)
+    except ValidationError:
+        found = None
+    if found is None or given.keys() - set(names) or any(value is not None and value < 0 for value in astuple(found)):
+        raise ConfigError(f"has timeouts that are not an object with seconds for some of {', '.join(names)}")
+    return found
+
+
+def _filter(given: Mapping[str, Any]) -> ToolFilter | None:
+    found: dict[str, Any] = {
+        name: [value] if isinstance(value, str) else value for name, value in given.items() if value not in (None, [])
+    }
+    for name, value in found.items():
+        is_valid = (
+            isinstance(value, list) and all(isinstance(each, str) for each in value)
+            if name in {"include", "exclude"}
+            else isinstance(value, bool)
         )
-    except LocalProtocolError as error:
-        raise ConfigError(f"{where}: {error}") from error
-
-
-class ServerUrl(NamedTuple):
-    """The URL of a server in a configuration file, and the headers for it."""
-
-    url: str
-    headers: dict[str, str]
-
-
-def url_of(entry: ServerEntry) -> ServerUrl | None:
-    """Return the URL of a server, with references to variables expanded; ``None`` if the entry has a command."""
-    where = f"{entry.file}: server {entry.name!r}"
-    content = entry.content
-    if "command" in content or "cmd" in content:
-        return None
-    url = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
-    if url is None:
-        if content.get("type") in _HTTP_TYPES:
-            raise ConfigError(f'{where} has no URL; add "url": "https://..."')
-        return None
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{where}: url must begin with http:// or https://")
-    headers = content.get("headers") or content.get("http_headers") or {}
-    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-        raise ConfigError(f"{where}: headers must be an object with string values")
-    return ServerUrl(_expanded(url, entry, where), {name: _expanded(value, entry, where) for name, value in headers.items()})
-
-
-def _expanded(text: str, entry: ServerEntry, where: str) -> str:
-    return _VARIABLE.sub(lambda found: _value(found.group(1) or found.group(2) or "", entry, where), text)
+        if not is_valid:
+            raise ConfigError("has a filter for tools that is not valid: patterns are lists of strings, conditions true or false")
+    return None if found in ({}, {"include": ["*"]}) else ToolFilter(**found)
 
 
 def _normalized(content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -120,88 +211,14 @@ def _normalized(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _passed_variables(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that Codex and goose pass on from their environment, if they are set here."""
+def _passed_names(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the variables that Codex and goose pass on from their environment."""
     for key in ("env_vars", "env_keys"):
         names = content.get(key)
-        for name in names if isinstance(names, list) else ():
-            if isinstance(name, str) and name in os.environ:
-                yield name, os.environ[name]
-
-
-def _document(file: str, language: Language) -> Any:
-    try:
-        text = Path(file).expanduser().read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"{file} cannot be read: {why}") from error
-    try:
-        return read(text, language)
-    except ValueError as error:
-        raise ConfigError(f"{file} is not valid {language}: {error}") from error
-    except ConfigError as mistake:
-        raise ConfigError(f"{file}: {mistake}") from mistake
-
-
-def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[str, Any]]:
-    for place in _PLACES:
-        found = found_at(document, place)
-        if not isinstance(found, dict) or (place == ("extensions",) and language != "YAML"):
-            continue
-        objects = [each for each in found.values() if isinstance(each, dict)]
-        if place == ("mcp",) and not (len(objects) == len(found) and all(each.keys() & {"type", "enabled"} for each in objects)):
-            continue  # other hosts keep other settings there
-        if place == ("extensions",):
-            built_in = [each for each in objects if each.get("type") in _BUILT_INTO_GOOSE]
-            found = {name: each for name, each in found.items() if each not in built_in}
-        if found:
-            if wrong := [name for name, content in found.items() if not isinstance(content, dict)]:
-                raise ConfigError(f"{file}: server {wrong[0]!r} must be an object with a command")
-            return found
-    raise ConfigError(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
-
-
-def _value(inside: str, entry: ServerEntry, where: str) -> str:
-    """Return the value of ``${inside}``: a variable, with a default after ``:-``, or a predefined name of VS Code and Cursor."""
-    kind, colon, rest = inside.partition(":")
-    if colon and kind == "input":
-        raise ConfigError(f"{where} asks the user for ${{{inside}}}; set it with --env or in the environment")
-    project = Path(entry.file).expanduser().absolute().parent
-    if project.name in _HOST_FOLDERS:
-        project = project.parent
-    words = {
-        "workspaceFolder": str(project),
-        "workspaceFolderBasename": project.name,
-        "userHome": str(Path.home()),
-        "pathSeparator": os.sep,
-        "/": os.sep,
-    }
-    if inside in words:
-        return words[inside]
-    name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
-    if name in os.environ:
-        return os.environ[name]
-    if has_default:
-        return default
-    raise ConfigError(f"{where} needs the variable {name}, which is not set; run {name}=... twopipes ...")
-
-
-def _read_env_file(file: Any, expanded: Any, where: str) -> dict[str, str]:
-    if file is None:
-        return {}
-    if not isinstance(file, str):
-        raise ConfigError(f"{where}: envFile must be a string")
-    try:
-        lines = Path(expanded(file)).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: envFile {file} cannot be read: {error}") from error
-    found = {}
-    for line in lines:
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and not name.startswith("#"):
-            value = value.strip()
-            found[name.strip()] = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
-    return found
+        for each in names if isinstance(names, list) else ():
+            name = each.get("name") if isinstance(each, dict) else each
+            if isinstance(name, str):
+                yield name
 
 
 def _text(value: Any) -> str:

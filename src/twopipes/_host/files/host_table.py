@@ -295,3 +295,39 @@ HOSTS: dict[str, Host] = {
     # The form that most other hosts understand, in a file named by --config.
     "generic": Host(title="any host with mcpServers", user=None, project=None, next_step="Restart the host."),
 }
+
+# Hosts whose files are read, but not written.
+OTHER_HOSTS: dict[str, Host] = {
+    # NousResearch/hermes-agent, website/docs/reference/mcp-config-reference.md.
+    "hermes": Host(
+        title="Hermes Agent",
+        user="{HERMES_HOME|.hermes}/config.yaml",
+        project=None,
+        place=("mcp_servers",),
+        language="YAML",
+        next_step="Restart `hermes`.",
+    ),
+    # can1357/oh-my-pi, docs/mcp-config.md, "Preferred config locations".
+    "omp": Host(
+        title="Oh My Pi",
+        user="{home}/.omp/agent/mcp.json",
+        project=".omp/mcp.json",
+        others=(".mcp.json",),
+        next_step="Restart `omp`.",
+    ),
+    # OpenClaw documentation, "Configuration reference".
+    "openclaw": Host(
+        title="OpenClaw",
+        user="{home}/.openclaw/openclaw.json",
+        project=None,
+        place=("mcp", "servers"),
+        next_step="Restart the gateway.",
+    ),
+    # nicobailon/pi-mcp-adapter, README.md, "Configuration".
+    "pi": Host(
+        title="Pi with pi-mcp-adapter",
+        user="{PI_CODING_AGENT_DIR|.pi/agent}/mcp.json",
+        project=".pi/mcp.json",
+        next_step="Restart `pi`.",
+    ),
+}

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from twopipes._host.files.entries import command_of, read_entries, url_of
 from twopipes._host.files.formats import put, read, snippet
 from twopipes._host.files.host_table import HOSTS, HostEntry, Machine, entry_of
+from twopipes._host.files.recognition import read_document
 from twopipes._host.files.values import found_at, with_entry
-from twopipes._process.command import ServerCommand
+from twopipes._host.references import resolved
 from twopipes.errors import ConfigError
+from twopipes.host import load
 
 LINUX = Machine("linux", "/home/ada", {})
 MAC = Machine("darwin", "/Users/ada", {})
@@ -152,17 +153,20 @@ PASSING = [name for name, host in HOSTS.items() if host.reference is not None or
 
 
 @pytest.mark.parametrize(("name", "passed"), [*((name, False) for name in HOSTS), *((name, True) for name in PASSING)])
-def test_what_is_written_into_a_hosts_own_file_is_read_by_the_doctor(name, passed, tmp_path, monkeypatch):
+def test_what_is_written_into_a_hosts_own_file_is_read_back(name, passed, tmp_path, monkeypatch):
     monkeypatch.setenv("KEY", "1")
     host = HOSTS[name]
     content = entry_of(host, ENTRY._replace(values={}, passed=["KEY"]) if passed else ENTRY)
     before = FILES[name]
     after = put(before, host.language, host.place, "new", content)
     assert read(after, host.language) == with_entry(read(before, host.language), host.place, "new", content)
-    path = tmp_path / Path(PATHS.get(name, ("mcp.json",))[0]).name
+    path = tmp_path / PATHS.get(name, ("mcp.json",))[0]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"\xef\xbb\xbf" + after.encode())
-    (entry,) = read_entries(str(path), "new")
-    assert command_of(entry) == ServerCommand(["/usr/bin/new", "-a", "b c"], env={"KEY": "1"})
+    assert read_document(path).host == name
+    config = load(path)["new"]
+    assert config.command == ("/usr/bin/new", "-a", "b c")
+    assert resolved(config.env) == {"KEY": "1"}
     # No line is missing, except those that were replaced.
     lines = after.splitlines()
     lost = [line for line in before.splitlines() if line not in lines and f"{line}," not in lines]
@@ -181,41 +185,38 @@ def test_the_snippet_is_a_file_of_its_own(name, tmp_path):
 def test_entries_of_other_hosts_are_read(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(FILES["zed"])
-    (entry,) = read_entries(str(path))
-    assert command_of(entry) == ServerCommand(["x", "y"])
+    (config,) = load(path).values()
+    assert config.command == ("x", "y")
     path.write_text(FILES["opencode"])
-    (jira,) = read_entries(str(path), "jira")
-    assert url_of(jira).url.startswith("https://")
-    with pytest.raises(ConfigError, match="has no command"):
-        command_of(jira)
+    assert load(path, names=["jira"])["jira"].url.startswith("https://")
 
 
 def test_builtin_extensions_of_goose_are_not_servers(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(FILES["goose"])
     with pytest.raises(ConfigError, match="has no servers"):
-        read_entries(str(path))
+        load(path)
 
 
 def test_settings_about_servers_are_not_servers(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(FILES["gemini-cli"])
     with pytest.raises(ConfigError, match="has no servers"):
-        read_entries(str(path))
+        load(path)
 
 
 @pytest.mark.parametrize(("file", "text", "said"), [("x.toml", "a = ", "not valid TOML: "), ("x.yaml", "a: [", "not valid YAML: ")])
 def test_a_file_that_cannot_be_read_is_named(file, text, said, tmp_path):
     (tmp_path / file).write_text(text)
     with pytest.raises(ConfigError, match=said):
-        read_entries(str(tmp_path / file))
+        load(tmp_path / file)
 
 
 def test_a_missing_yaml_library_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "x.yml").write_text("a: 1")
     with pytest.raises(ConfigError, match=r"x.yml: reading a YAML file needs PyYAML: pip install 'twopipes\[cli\]'"):
-        read_entries(str(tmp_path / "x.yml"))
+        load(tmp_path / "x.yml")
 
 
 def test_this_machine_is_the_default():

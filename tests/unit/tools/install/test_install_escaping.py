@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from twopipes._cli import main
-from twopipes._host.files.entries import command_of, read_entries
 from twopipes._host.files.host_table import HOSTS
+from twopipes._host.references import resolved
 from twopipes._tools.install.escaping import literal
+from twopipes.host import load
 
 TEXTS = ["$HOME", "${HOME}", "pa$word", "${X:-y}", "$$HOME", "${A:-${HOME}}", "a\\$HOME", "{env:HOME}", "{file:/etc/x}", "5$", "no"]
 ENVIRONMENT = {"HOME": "/root", "X": "x", "word": "w"}
@@ -106,10 +107,10 @@ def test_notes_hide_the_value_and_the_doctor_reads_the_original(say, tmp_path):
     assert "the value of PASS is escaped, so that Claude Code does not expand variables in it" in said
     assert "a${KEY}b" not in said
     assert "the argument 'echo ${KEY}' is escaped, so that" in said
-    (entry,) = read_entries(str(tmp_path / "x.json"))
-    command = command_of(entry)
-    assert command.argv == ("sh", "-c", "echo ${KEY}")
-    assert command.env == {"PASS": "a${KEY}b"}
+    for host in ("claude-code", None):
+        (config,) = load(tmp_path / "x.json", host=host).values()
+        assert config.command == ("sh", "-c", "echo ${KEY}")
+        assert resolved(config.env) == {"PASS": "a${KEY}b"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
