@@ -41,6 +41,7 @@ PUBLIC = [
 # Public modules that load their names when they are first used.
 LAZY = [
     "twopipes",
+    "twopipes.blocking",
     "twopipes.channels",
     "twopipes.host",
     "twopipes.http",
@@ -52,7 +53,7 @@ LAZY = [
 ]
 # Types that two methods share.
 ALIASES = {"ListChangedParams"}
-MODULES = [*LAZY, "twopipes.blocking", "twopipes.errors", "twopipes.outcome", "twopipes.settings"]
+MODULES = [*LAZY, "twopipes.errors", "twopipes.outcome", "twopipes.settings"]
 NAMES = [(module, name) for module in MODULES for name in importlib.import_module(module).__all__]
 
 

@@ -1,4 +1,4 @@
-"""The client without ``await``, for scripts, notebooks and threads. It also works while an event loop is running.
+"""The client and the group without ``await``, for scripts, notebooks and threads. They also work while an event loop is running.
 
 ::
 
@@ -8,8 +8,22 @@
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 """
 
-from twopipes._blocking.client import Client, InputRequired
-from twopipes._blocking.connect import connect
-from twopipes._blocking.subscription import Subscription
+TYPE_CHECKING = False  # see twopipes._lazy
+if TYPE_CHECKING:
+    from twopipes._blocking.client import Client as Client
+    from twopipes._blocking.client import InputRequired as InputRequired
+    from twopipes._blocking.connect import connect as connect
+    from twopipes._blocking.group import ServerGroup as ServerGroup
+    from twopipes._blocking.subscription import Subscription as Subscription
+else:
+    from twopipes._lazy import lazy_names
 
-__all__ = ["Client", "InputRequired", "Subscription", "connect"]
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "twopipes._blocking.client": "Client InputRequired",
+            "twopipes._blocking.connect": "connect",
+            "twopipes._blocking.group": "ServerGroup",
+            "twopipes._blocking.subscription": "Subscription",
+        },
+    )

@@ -19,23 +19,31 @@ _LITERAL = re.compile(r"^(.*?)::$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*# ?(.*)$")
 
 
-def _complete_blocking_client(pkg: griffe.Module) -> None:
-    """Give the blocking client the signatures and docstrings that it takes from the async client when it is imported."""
+def _complete_blocking(pkg: griffe.Module) -> None:
+    """Give the blocking client and group the signatures and docstrings that they take from the async ones when imported."""
     if "_blocking" not in pkg.members:
         return
-    blocking, client = pkg["_blocking.client.Client"], pkg["_client.client.Client"]
-    for name, member in list(blocking.members.items()):
-        if isinstance(member, griffe.Attribute) and str(member.value).startswith("_blocking("):
-            source = client.members[name]
-            method = griffe.Function(
-                name, parameters=source.parameters, returns=source.returns, lineno=member.lineno, endlineno=member.endlineno
-            )
-            method.docstring = griffe.Docstring(source.docstring.value, parent=method)
-            blocking.set_member(name, method)
+    _complete_methods(pkg["_blocking.client.Client"], pkg["_client.client.Client"])
     connect, source = pkg["_blocking.connect.connect"], pkg["_client.connect.connect"]
     connect.parameters = source.parameters
     text = source.docstring.value
     connect.docstring.value += "\n\n" + text[text.index("Args:") :].replace("\n\nAwaiting it raises:", "")
+    group, source = pkg["_blocking.group.ServerGroup"], pkg["_host.group.ServerGroup"]
+    _complete_methods(group, source)
+    group["__init__"].parameters = source["__init__"].parameters
+    text = source.docstring.value
+    group.docstring.value += "\n\n" + text[text.index("Args:") :]
+
+
+def _complete_methods(blocking: griffe.Class, source: griffe.Class) -> None:
+    for name, member in list(blocking.members.items()):
+        if isinstance(member, griffe.Attribute) and str(member.value).startswith("blocking("):
+            original = source.members[name]
+            method = griffe.Function(
+                name, parameters=original.parameters, returns=original.returns, lineno=member.lineno, endlineno=member.endlineno
+            )
+            method.docstring = griffe.Docstring(original.docstring.value, parent=method)
+            blocking.set_member(name, method)
 
 
 class Readable(griffe.Extension):
@@ -54,7 +62,7 @@ class Readable(griffe.Extension):
         """Change the docstrings of a package."""
         if pkg.name != "twopipes":
             return
-        _complete_blocking_client(pkg)
+        _complete_blocking(pkg)
         shown = _shown(pkg)
         for each in list(_everything_in(pkg)):
             _describe_by_comment(each)

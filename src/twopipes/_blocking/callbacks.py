@@ -89,9 +89,10 @@ class CallbackThread:
         """Return a function that queues calls of a callback. The client calls it in the loop."""
         if function is None:
             return None
-        return lambda *arguments: self._enqueue(function, *arguments)
+        return lambda *arguments: self.enqueue(function, *arguments)
 
-    def _enqueue(self, *call: Any) -> Future[None] | None:
+    def enqueue(self, *call: Any) -> Future[None] | None:
+        """Queue a call of a callback. Returns None if it is dropped. Called in the loop."""
         if self._is_over:
             return None
         if self._thread is None:
