@@ -71,6 +71,11 @@ class Catalogue:
         self._route()
         self.forget()
 
+    def rearranged(self) -> None:
+        """Use another order of the servers."""
+        self._route()
+        self.forget()
+
     def update(self, member: Member, method: str) -> None:
         """Use the new list of a server."""
         match method:

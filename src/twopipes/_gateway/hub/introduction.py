@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from twopipes._gateway.hub.member import Member
+from twopipes._protocol.types import ServerCapabilities
 
+CAPABILITIES: Final = ServerCapabilities(
+    tools={"listChanged": True},
+    prompts={"listChanged": True},
+    resources={"subscribe": True, "listChanged": True},
+    completions={},
+    logging={},
+)
+"""Everything that a server may offer: it may be added, or get ready, after a host has read this."""
 # Characters. Hosts put the instructions into the context of a model, and no server may use it up.
 _MAX_EACH: Final = 4_000
 _MAX_ALL: Final = 24_000

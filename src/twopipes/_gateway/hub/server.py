@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,7 @@ from twopipes._gateway.back import Back
 from twopipes._gateway.front_call import FrontCall
 from twopipes._gateway.hub.catalogue import Catalogue
 from twopipes._gateway.hub.clients import carried_extensions, carried_meta, client_of
-from twopipes._gateway.hub.introduction import instructions_of
+from twopipes._gateway.hub.introduction import CAPABILITIES, instructions_of
 from twopipes._gateway.hub.member import Member, MemberSettings, ReportLevel
 from twopipes._gateway.hub.router import Router
 from twopipes._gateway.hub.watching import Watching
@@ -38,7 +38,6 @@ from twopipes._protocol.types import (
     Params,
     PromptReference,
     Result,
-    ServerCapabilities,
 )
 from twopipes._server.call_runner import CallRunner
 from twopipes._server.context import Context, Next
@@ -59,14 +58,6 @@ _PAGE_SIZE: Final = 1000
 _MAX_REPORTS: Final = 20
 _LOGGER: Final = "twopipes.hub"
 _PYTHON_LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# Everything a server may offer: it may be added, or get ready, after a host has read this.
-_CAPABILITIES: Final = ServerCapabilities(
-    tools={"listChanged": True},
-    prompts={"listChanged": True},
-    resources={"subscribe": True, "listChanged": True},
-    completions={},
-    logging={},
-)
 _OWN_LISTS: Final = {
     "tools/list": ("tools", "tool"),
     "prompts/list": ("prompts", "prompt"),
@@ -96,6 +87,7 @@ class HubServer(PassingServer):
         handlers: Handlers of the hub's own tools, by name, that pass the call on: see :meth:`call_tool`. Such a tool must also be
             registered, so that it is listed.
         on_state: Called with each server whose state or lists have changed.
+        jobs: Run while the hub is served, and are cancelled before its servers are ended.
     """
 
     def __init__(
@@ -114,6 +106,7 @@ class HubServer(PassingServer):
         self.members: dict[str, Member] = {}
         self.handlers: dict[str, Callable[[Context], Awaitable[Result]]] = {}
         self.on_state: list[Callable[[Member], None]] = []
+        self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
         own = {method: partial(self._own_items, *where) for method, where in _OWN_LISTS.items()}
         self.catalogue = Catalogue(self.members, own, separator=separator, page_size=page_size)
         self._member_settings = members or MemberSettings()
@@ -123,6 +116,7 @@ class HubServer(PassingServer):
         self._watched: dict[CallRunner, set[str]] = {}  # by legacy hosts
         self._watching = Watching(self.catalogue.owner_of, lambda member, text: self.report(member, "warning", text))
         self._reported: set[str] = set()
+        self._closing: set[asyncio.Task[None]] = set()  # servers that were removed
         for name, config in (servers or {}).items():
             self._join(name, config)
 
@@ -152,16 +146,25 @@ class HubServer(PassingServer):
             if member.lists.get(method):
                 self._announce_list(kind)
         self._tell(member)
-        await member.close()
+        closing = asyncio.create_task(member.close(), name=f"end {name}")
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        await asyncio.shield(closing)  # the end of a server is never abandoned, even if the caller is cancelled
 
     async def replace(self, name: str, config: ServerConfig | Given) -> Member:
         """End a server and start it again with another configuration. It keeps its place among the servers."""
         order = list(self.members)
         await self.remove(name)
         member = self.add(name, config)
-        for each in [each for each in order[order.index(name) + 1 :] if each in self.members]:
-            self.members[each] = self.members.pop(each)
+        self.arrange(order)
         return member
+
+    def arrange(self, names: Sequence[str]) -> None:
+        """Put the servers into this order, which decides who owns a URI that several offer."""
+        for name in (*names, *(name for name in list(self.members) if name not in names)):
+            if name in self.members:
+                self.members[name] = self.members.pop(name)
+        self.catalogue.rearranged()
 
     def _join(self, name: str, config: ServerConfig | Given) -> Member:
         if name in self.members:
@@ -181,7 +184,7 @@ class HubServer(PassingServer):
             extensions |= carried_extensions(declared)
         return ServerProfile(
             info=self.info,
-            capabilities=structs.replace(_CAPABILITIES, extensions=extensions or None),
+            capabilities=structs.replace(CAPABILITIES, extensions=extensions or None),
             instructions=instructions_of(
                 self.members.values(), self.catalogue.tools.separator, is_searched=self.catalogue.hides_tools
             ),
@@ -211,11 +214,15 @@ class HubServer(PassingServer):
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[Any]:
         async with super()._running() as lifespan:
+            jobs = [asyncio.create_task(job()) for job in self.jobs]
             try:
                 yield lifespan
             finally:
+                for job in jobs:
+                    job.cancel()
+                await asyncio.gather(*jobs, return_exceptions=True)
                 await self._watching.close()
-                await asyncio.gather(*(member.close() for member in self.members.values()))
+                await asyncio.gather(*self._closing, *(member.close() for member in self.members.values()))
 
     # Requests of hosts
 
@@ -391,7 +398,7 @@ class HubServer(PassingServer):
             self._watching.remove(uri)
 
     async def _listen(self, context: Context, call_next: Next) -> Result:
-        wanted = honoured(context.call.params.notifications, _CAPABILITIES)
+        wanted = honoured(context.call.params.notifications, CAPABILITIES)
         watched: list[str] = []
         if wanted.resource_subscriptions:
             self._router.start_all()
@@ -451,17 +458,19 @@ class HubServer(PassingServer):
 
     def report(self, member: Member, level: ReportLevel, text: str) -> None:
         """Report to people what happened to a server: on stderr, and in the log messages of hosts."""
-        sentence = f"Server {member.name!r}: {text}"
-        # Not its further lines: the last lines of the server's stderr are there already.
-        logger.log(_PYTHON_LEVELS[level], "%s", sentence.partition("\n")[0])
-        self.log(level, sentence, logger=_LOGGER)
+        self.report_text(level, f"Server {member.name!r}: {text}")
+
+    def report_text(self, level: ReportLevel, text: str) -> None:
+        """Report something about the hub itself, likewise."""
+        # Not further lines: the last lines of a server's stderr are there already.
+        logger.log(_PYTHON_LEVELS[level], "%s", text.partition("\n")[0])
+        self.log(level, text, logger=_LOGGER)
 
     def _report_names(self) -> None:
         for problem in self.catalogue.problems()[:_MAX_REPORTS]:
             if problem not in self._reported and len(self._reported) < 10 * _MAX_REPORTS:
                 self._reported.add(problem)
-                logger.warning("%s", problem)
-                self.log("warning", problem, logger=_LOGGER)
+                self.report_text("warning", problem)
 
     def _announce_list(self, kind: ListKind) -> None:
         is_hidden = kind == "tools" and self.catalogue.hides_tools
