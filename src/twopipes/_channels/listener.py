@@ -8,10 +8,11 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Self
+from typing import Protocol, Self
 
 from twopipes._channels.base import Channel
 from twopipes._channels.fork import in_forked_children, point_at_null
+from twopipes._channels.halves import TwoHalves
 from twopipes._channels.socket_channel import SocketChannel
 from twopipes._channels.unix_socket_path import Placed
 
@@ -21,6 +22,16 @@ ACCEPTED_AT_ONCE = 16
 PAUSE = 0.5
 # Errors of accept() that concern one connection, which is gone again, and not the listening socket.
 _GONE_BEFORE_ACCEPTED = {errno.ECONNABORTED, errno.EPROTO, errno.EINTR, errno.EPERM}
+
+
+class Acceptor(Protocol):
+    """Accepts connections where a socket cannot: a named pipe of Windows."""
+
+    async def accept(self) -> TwoHalves:
+        """Return the next connection. Raises ``OSError`` if the system cannot accept one."""
+
+    def close(self) -> None:
+        """Stop accepting."""
 
 
 class Listener:
@@ -38,7 +49,7 @@ class Listener:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: socket.socket | Acceptor,
         address: str,
         on_connect: Callable[[Channel], Awaitable[None]],
         *,
@@ -49,7 +60,9 @@ class Listener:
         self.address = address
         self.port = port
         self._sock = sock
-        self._no_longer_in_forks = in_forked_children(partial(point_at_null, sock.fileno()))
+        if isinstance(sock, socket.socket):
+            self._no_longer_in_forks = in_forked_children(partial(point_at_null, sock.fileno()))
+            sock.setblocking(False)
         self._on_connect = on_connect
         self._on_error = on_error
         self._placed = placed
@@ -58,7 +71,6 @@ class Listener:
         self._resume: asyncio.TimerHandle | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
-        sock.setblocking(False)
         self._accept_from_now_on()
 
     async def close(self, *, cancel_connections: bool = True) -> None:
@@ -73,7 +85,8 @@ class Listener:
         if not self._closed.is_set():
             self._closed.set()
             self._stop_accepting()
-            self._no_longer_in_forks()
+            if isinstance(self._sock, socket.socket):
+                self._no_longer_in_forks()
             self._sock.close()
             if self._placed is not None:
                 self._placed.remove()
@@ -98,7 +111,7 @@ class Listener:
 
     def _accept_from_now_on(self) -> None:
         self._resume = None
-        if sys.platform == "win32":
+        if sys.platform == "win32" or not isinstance(self._sock, socket.socket):
             self._accepting = self._loop.create_task(self._accept_by_task())
         else:
             # Not the loop's sock_accept: cancelling it can lose a connection that was already accepted.
@@ -109,19 +122,21 @@ class Listener:
             self._resume.cancel()
         if self._accepting is not None:
             self._accepting.cancel()
-        if sys.platform != "win32":
+        if sys.platform != "win32" and isinstance(self._sock, socket.socket):
             self._loop.remove_reader(self._sock)
 
     def _accept(self) -> None:
+        listening = self._sock
+        assert isinstance(listening, socket.socket)
         for _ in range(ACCEPTED_AT_ONCE):
             try:
-                sock, _peer = self._sock.accept()
+                sock, _peer = listening.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in _GONE_BEFORE_ACCEPTED:
                     continue
-                self._loop.remove_reader(self._sock)
+                self._loop.remove_reader(listening)
                 self._resume = self._loop.call_later(PAUSE, self._accept_from_now_on)
                 self._report(error)
                 return
@@ -130,13 +145,15 @@ class Listener:
     async def _accept_by_task(self) -> None:
         while True:
             try:
-                sock, _peer = await self._loop.sock_accept(self._sock)
+                if isinstance(self._sock, socket.socket):
+                    sock, _peer = await self._loop.sock_accept(self._sock)
+                    self._serve(sock)
+                else:
+                    self._serve_channel(await self._sock.accept())
             except OSError as error:
                 if error.errno not in _GONE_BEFORE_ACCEPTED:
                     self._report(error)
                     await asyncio.sleep(PAUSE)
-            else:
-                self._serve(sock)
 
     def _serve(self, sock: socket.socket) -> None:
         try:
@@ -146,6 +163,9 @@ class Listener:
             sock.close()
             self._report(error)
             return
+        self._serve_channel(channel)
+
+    def _serve_channel(self, channel: TwoHalves) -> None:
         task = self._loop.create_task(self._run(channel), name=f"twopipes {channel.description}")
         self._connections.add(task)
 

@@ -11,14 +11,23 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from twopipes._channels.base import HIGH_WATER, LOW_WATER, Channel
 from twopipes._channels.listener import Listener
 from twopipes._channels.socket_channel import SocketChannel
 from twopipes._channels.unix_socket_path import bind_privately
 from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
+
+if sys.platform == "win32":
+    from twopipes._channels.named_pipe import NamedPipeChannel, PipeAcceptor, open_pipe
+
+T = TypeVar("T")
+OnConnect = Callable[[Channel], Awaitable[None]]
+OnError = Callable[[Exception], None]
 
 # Bytes of a Unix socket's path, including the terminating zero: sun_path on Linux, and on macOS and the BSDs.
 UNIX_PATH_LIMIT = 108 if sys.platform == "linux" else 104
@@ -30,38 +39,27 @@ BACKLOG = 128
 MAX_PORT = 65535
 
 
-async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> SocketChannel:
-    """Connect to the Unix socket at ``path``.
+async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> Channel:
+    """Connect to the Unix socket at ``path``; on Windows, to the named pipe of the server that listens there.
 
     Raises:
         ChannelBroken: No server listens there, or access is denied; the message says which.
-        LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
+        LocalProtocolError: The path is too long for a Unix socket.
     """
     place = os.fspath(path)
     description = f"unix:{place}"
-    sock = _make_unix_socket(place)
     try:
-        sock.setblocking(False)
-        await _connect_to_path(sock, place)
+        return await _connect_at(place, description, (high_water, low_water))
     except OSError as error:
-        sock.close()
         raise ChannelBroken(f"cannot connect to {description}: {_explain(error)}") from error
-    except BaseException:
-        sock.close()
-        raise
-    return SocketChannel(sock, description, high_water=high_water, low_water=low_water)
 
 
-async def _connect_to_path(sock: socket.socket, path: str) -> None:
-    # A Unix socket connects at once or not at all. The loop's sock_connect is not used: if the listener's queue is full, it takes
-    # the error for a connection in progress and returns a socket that is not connected.
+async def _until_accepted(connect: Callable[[], T]) -> T:
+    """Try to connect again while the server's queue is full."""
     for _ in range(QUEUE_ATTEMPTS):
-        try:
-            sock.connect(path)
-        except BlockingIOError:
-            await asyncio.sleep(QUEUE_PAUSE)
-        else:
-            return
+        with suppress(BlockingIOError):
+            return connect()
+        await asyncio.sleep(QUEUE_PAUSE)
     raise OSError(errno.EAGAIN, "the server's queue of pending connections stayed full")
 
 
@@ -101,7 +99,8 @@ async def listen_unix(
 ) -> Listener:
     """Listen on a Unix socket at ``path`` that only this user can connect to (mode 0600 from the start).
 
-    A socket file left behind by a dead server is replaced. A live socket, or a file that is not a socket, is never replaced.
+    On Windows, where Python has none, it is a named pipe, and the file contains its name. A file left behind by a dead server is
+    replaced. That of a live one, or another file, is never replaced.
     Closing the listener removes the file if it is still the one created here.
 
     Args:
@@ -112,19 +111,16 @@ async def listen_unix(
 
     Raises:
         ListenFailed: A server listens there, another file is in the way, or the folder is not writable.
-        LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
+        LocalProtocolError: The path is too long for a Unix socket.
     """
     # Absolute, because close() must find it again after a chdir; links are not resolved.
     place = str(Path.cwd() / path)
-    sock = _make_unix_socket(place)
     try:
-        placed = bind_privately(sock, place, backlog=BACKLOG)
+        return _listen_at(place, on_connect, on_error)
     except OSError as error:
-        sock.close()
         if isinstance(error, ListenFailed):
             raise
         raise ListenFailed(f"cannot listen on unix:{place}: {error.strerror or error}") from error
-    return Listener(sock, f"unix:{place}", on_connect, on_error=on_error, placed=placed)
 
 
 async def listen_tcp(
@@ -203,13 +199,43 @@ def _explain(error: OSError) -> str:
             return error.strerror or str(error)
 
 
-def _make_unix_socket(path: str) -> socket.socket:
-    """Create a Unix socket, or raise ``LocalProtocolError`` if the system has none or the path is too long."""
-    if sys.platform != "win32":
+if sys.platform == "win32":
+
+    async def _connect_at(path: str, description: str, water: tuple[int, int]) -> Channel:
+        pipe = await _until_accepted(partial(open_pipe, path))
+        return NamedPipeChannel(pipe, description, high_water=water[0], low_water=water[1])
+
+    def _listen_at(path: str, on_connect: OnConnect, on_error: OnError | None) -> Listener:
+        return Listener(PipeAcceptor(path), f"unix:{path}", on_connect, on_error=on_error)
+
+else:
+
+    async def _connect_at(path: str, description: str, water: tuple[int, int]) -> Channel:
+        sock = _make_unix_socket(path)
+        try:
+            sock.setblocking(False)
+            # A Unix socket connects at once or not at all. The loop's sock_connect is not used: if the listener's queue is full,
+            # it takes the error for a connection in progress and returns a socket that is not connected.
+            await _until_accepted(partial(sock.connect, path))
+        except BaseException:
+            sock.close()
+            raise
+        return SocketChannel(sock, description, high_water=water[0], low_water=water[1])
+
+    def _listen_at(path: str, on_connect: OnConnect, on_error: OnError | None) -> Listener:
+        sock = _make_unix_socket(path)
+        try:
+            placed = bind_privately(sock, path, backlog=BACKLOG)
+        except OSError:
+            sock.close()
+            raise
+        return Listener(sock, f"unix:{path}", on_connect, on_error=on_error, placed=placed)
+
+    def _make_unix_socket(path: str) -> socket.socket:
+        """Create a Unix socket, or raise ``LocalProtocolError`` if the path is too long."""
         size = len(os.fsencode(path))
         if size >= UNIX_PATH_LIMIT:
             raise LocalProtocolError(
                 f"unix:{path}: the path has {size} bytes, but a Unix socket allows {UNIX_PATH_LIMIT - 1}; choose a shorter path"
             )
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    raise LocalProtocolError(f"unix:{path}: Python has no Unix sockets on Windows; use TCP on the loopback address")

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from systems import WINDOWS
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
 from twopipes._channels.pipes import PipeChannel, pipe_pair
@@ -178,7 +179,7 @@ async def _recorded():
     yield RecordedChannel(one, _NullRecorder(), reads="<"), RecordedChannel(other, _NullRecorder(), reads=">")
 
 
-KINDS = {
+_EVERY_KIND = {
     "memory": lambda: _at_once(memory_pair()),
     "pipes": lambda: _at_once(pipe_pair()),
     "unix": _unix,
@@ -193,7 +194,11 @@ KINDS = {
     # A channel around a channel.
     "recorded": _recorded,
 }
-CONNECTED_BY_SOCKETS = ["unix", "tcp", "stdio over a socketpair", "sockets by threads", "sockets without writev"]
+# A socket as standard input is a thing of POSIX. What is called unix here is a named pipe on Windows.
+_ONLY_ON_POSIX = {"stdio over a socketpair", "sockets without writev"}
+KINDS = {kind: make for kind, make in _EVERY_KIND.items() if not WINDOWS or kind not in _ONLY_ON_POSIX}
+_SOCKETS = ("unix", "tcp", "stdio over a socketpair", "sockets by threads", "sockets without writev")
+CONNECTED_BY_SOCKETS = [each for each in _SOCKETS if each in KINDS]
 
 
 @asynccontextmanager
@@ -218,8 +223,18 @@ def nothing_left_behind():
 
 
 def _descriptors() -> dict[str, str]:
+    if WINDOWS:  # descriptors of the C library; handles cannot be listed
+        return {str(number): "" for number in range(64) if _is_open(number)}
     found = {}
     for number in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             found[number.name] = str(number.readlink())
     return {number: name for number, name in found.items() if not name.endswith("/fd")}
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True

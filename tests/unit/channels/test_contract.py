@@ -4,12 +4,12 @@ import asyncio
 import random
 import socket
 import struct
-import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from systems import on_posix
 from twopipes._channels.base import HIGH_WATER
 from twopipes._channels.memory import memory_pair
 from twopipes._channels.pipes import pipe_pair
@@ -31,10 +31,7 @@ from unit.channels.joined import (
     write_until_broken,
 )
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted in /proc and made by POSIX calls"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -526,6 +523,7 @@ def test_invalid_marks_are_rejected():
         memory_pair(high_water=1, low_water=2)
 
 
+@on_posix("a pipe on Windows does not report that its reader is gone")
 @pytest.mark.parametrize("kind", ["pipes", "unix", "stdio over pipes", "stdio over a socketpair", "recorded"])
 def test_a_local_channel_finds_out_that_its_peer_reads_no_more(kind):
     async def body():

@@ -197,19 +197,6 @@ def test_a_loop_that_watches_no_descriptors_accepts_by_a_task(path, monkeypatch)
     run(body())
 
 
-def test_without_unix_sockets_the_error_names_the_alternative(path, monkeypatch):
-    monkeypatch.setattr("twopipes._channels.sockets.sys", SimpleNamespace(platform="win32"))
-
-    async def body():
-        with nothing_left_behind():
-            for attempt in (connect_unix(path), listen_unix(path, never_called)):
-                with pytest.raises(LocalProtocolError, match="no Unix sockets on Windows; use TCP on the loopback address"):
-                    await attempt
-
-    run(body())
-    assert names() == []
-
-
 def test_a_connection_may_close_its_own_listener(path):
     async def body():
         async def on_connect(channel):
