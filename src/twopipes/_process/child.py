@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from twopipes._channels.base import Channel
 from twopipes._channels.pipes import PipeChannel
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, ExitStatus
-from twopipes._process.process_group import ProcessGroup, register, unregister
+from twopipes._process.process_group import Launch, ProcessGroup, register, unregister
 from twopipes._process.shutdown import SETTLE, ShutdownPlan, ShutdownReport, run_plan
 from twopipes._process.stderr import Copier, Listeners, StderrLine, StderrReader, StderrTail, copier_for
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError, StartFailed
@@ -130,10 +130,11 @@ class Child:
         """
         environment = command.child_environment()
         executable = command.resolve(environment)
-        if command.sandbox is not None:
-            raise command.failure("sandbox", detail="sandboxes are not supported yet")
         with ExitStack() as ours, ExitStack() as theirs:
             try:
+                launch = await _launch(command, executable, environment)
+                for inherited in launch.inherited:
+                    theirs.callback(os.close, inherited)
                 copier = copier_for(command.stderr)
                 if copier is not None:
                     ours.callback(copier.close)
@@ -146,7 +147,7 @@ class Child:
                 else:
                     stderr, child_stderr = _pipe(ours, theirs)
                 group = spawn(
-                    [executable, *command.argv[1:]],
+                    launch,
                     env=environment,
                     cwd=command.folder(),
                     streams=(child_stdin, child_stdout, child_stderr),
@@ -387,6 +388,14 @@ class Child:
     def __repr__(self) -> str:
         state = "running" if self.exit is None else self.exit.describe()
         return f"<Child {self.argv[0]} process {self.pid}, {state}>"
+
+
+async def _launch(command: ServerCommand, executable: str, environment: Mapping[str, str]) -> Launch:
+    if command.sandbox is None:
+        return Launch([executable, *command.argv[1:]])
+    from twopipes._process.sandbox.launch import confined  # noqa: PLC0415 - few servers have a sandbox
+
+    return await confined(command, executable, environment)
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:

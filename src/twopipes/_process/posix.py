@@ -12,19 +12,20 @@ import sys
 if sys.platform != "win32":
     import asyncio
     import os
+    import signal
     import subprocess
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from contextlib import suppress
 
-    from twopipes._process.exit_status import ExitStatus
+    from twopipes._process.exit_status import SIGKILL, ExitStatus
     from twopipes._process.group_watchdog import GroupWatchdog
-    from twopipes._process.process_group import ProcessGroup
+    from twopipes._process.process_group import Launch, ProcessGroup
 
     # Ends every group that was started with die_with_us when this process dies. The grace period is that of a ShutdownPlan.
     _watchdog = GroupWatchdog(grace=2.0)
 
     def spawn(
-        argv: Sequence[str], *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
+        launch: Launch, *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
     ) -> ProcessGroup:
         """Start a process that leads its own group.
 
@@ -35,13 +36,23 @@ if sys.platform != "win32":
         expected = _watchdog.expect(stdin) if die_with_us else ""
         try:
             process = subprocess.Popen(
-                argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, close_fds=True
+                launch.argv,
+                env=env,
+                cwd=cwd,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                close_fds=True,
+                pass_fds=launch.inherited,
             )
         except BaseException:
             _watchdog.remove(expected)
             raise
         if die_with_us:
             _watchdog.add(process.pid, expected)
+        if sys.platform == "linux" and launch.is_monitor:
+            return _MonitoredGroup(process)
         return _PosixGroup(process)
 
     class _PosixGroup(ProcessGroup):
@@ -84,7 +95,7 @@ if sys.platform != "win32":
 
         def _wait(self) -> None:
             try:
-                self._record(os.waitpid(self.pid, 0)[1])
+                self._record(self._wait_for_leader(0)[1])
             except ChildProcessError:
                 self._record(None)
             self.is_gone()  # removes the number from the watchdog, even if the loop never runs again
@@ -93,7 +104,7 @@ if sys.platform != "win32":
             with self._lock:
                 if self.status is None and self._thread is None and self._is_ours():
                     try:
-                        pid, status = os.waitpid(self.pid, os.WNOHANG)
+                        pid, status = self._wait_for_leader(os.WNOHANG)
                     except ChildProcessError:
                         # Other code has reaped it, or the program ignores SIGCHLD: it has exited with an unknown status.
                         self._record(None)
@@ -102,10 +113,16 @@ if sys.platform != "win32":
                             self._record(status)
                 return self.status is not None
 
+        def _wait_for_leader(self, options: int) -> tuple[int, int]:
+            return os.waitpid(self.pid, options)
+
+        def _status_in(self, status: int) -> ExitStatus:
+            return ExitStatus.from_wait(status)
+
         def _record(self, status: int | None) -> None:
             with self._lock:
                 if self.status is None:
-                    self.status = ExitStatus() if status is None else ExitStatus.from_wait(status)
+                    self.status = ExitStatus() if status is None else self._status_in(status)
                     # So that Popen neither waits for it nor warns that it was never waited for.
                     self._process.returncode = 0 if status is None else os.waitstatus_to_exitcode(status)
 
@@ -158,16 +175,23 @@ if sys.platform != "win32":
             self._members = {pid for pid in self._members if _state_of(pid, self.pid) not in _DEAD}
             seen: set[int] | None = None
             while not self._members:
-                found = {pid: _state_of(pid, self.pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+                found = _states_of(self.pid)
                 self._members = {pid for pid, state in found.items() if state not in _DEAD}
-                members = {pid for pid, state in found.items() if state is not None}
+                members = set(found)
                 if members == seen:
                     break
                 # A member may have forked after the list was made, and exited before it was looked at.
                 seen = members
             return bool(self._members)
 
+    # Added to the number of a signal.
+    _SIGNALLED = 128
     _DEAD = (None, b"Z", b"X")
+
+    def _states_of(group: int) -> dict[int, bytes]:
+        """Return the states of all members of a group, by process id."""
+        found = {pid: _state_of(pid, group) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        return {pid: state for pid, state in found.items() if state is not None}
 
     def _state_of(pid: int, group: int) -> bytes | None:
         """Return the state of a process as in ``/proc``; ``None`` if it does not exist or is not a member of the group."""
@@ -178,3 +202,51 @@ if sys.platform != "win32":
         except (OSError, ValueError):
             return None
         return state if int(its_group) == group else None
+
+    if sys.platform == "linux":
+
+        class _MonitoredGroup(_PosixGroup):
+            """A group that is led by bubblewrap, which waits outside of the sandbox for the server inside.
+
+            Process 1 of the sandbox is a member as well. Its death ends everything in the sandbox, even what has left the group.
+            """
+
+            def signal(self, number: int) -> None:
+                """Send a signal to all members but the monitor, so that it lives to report how the server ends."""
+                with self._lock:
+                    others = [] if number == SIGKILL or not self._is_ours() or self.is_gone() else self._living_members()
+                    if not [pid for pid in others if self._send(pid, number)]:
+                        super().signal(number)
+
+            def _living_members(self) -> list[int]:
+                return [pid for pid, state in _states_of(self.pid).items() if state not in _DEAD and pid != self.pid]
+
+            def _send(self, pid: int, number: int) -> bool:
+                try:
+                    descriptor = os.pidfd_open(pid)
+                except OSError:
+                    return False
+                try:
+                    # The process is a member even now, so the descriptor does not refer to another one that reused its number.
+                    if _state_of(pid, self.pid) in _DEAD:
+                        return False
+                    signal.pidfd_send_signal(descriptor, number)
+                except OSError:
+                    return False
+                finally:
+                    os.close(descriptor)
+                return True
+
+            def _wait_for_leader(self, options: int) -> tuple[int, int]:
+                # The server has exited, or the monitor was killed. Nothing may stay in the sandbox. The number of the group is not
+                # reused before the monitor is reaped.
+                if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options) is not None:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self.pid, SIGKILL)
+                return super()._wait_for_leader(options)
+
+            def _status_in(self, status: int) -> ExitStatus:
+                found = super()._status_in(status)
+                # As a shell does, it reports the end by a signal as an exit code.
+                number = (found.code or 0) - _SIGNALLED
+                return ExitStatus(signal=number) if number in signal.valid_signals() else found

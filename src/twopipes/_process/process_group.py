@@ -10,10 +10,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec import Struct
+
 from twopipes._process.exit_status import SIGKILL, ExitStatus
 
 # Seconds to wait for a thread that is about to end. It normally takes microseconds.
 JOIN_TIMEOUT = 1.0
+
+
+class Launch(Struct, frozen=True):
+    """What to execute to start a server: its command, or one that starts it in a sandbox."""
+
+    argv: list[str]
+    # Descriptors that the started process inherits, beside its standard streams. The caller closes them.
+    inherited: tuple[int, ...] = ()
+    # Whether the started process stays, waits for the server in its sandbox and passes its exit status on.
+    is_monitor: bool = False
 
 
 class ProcessGroup(ABC):

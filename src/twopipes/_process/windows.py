@@ -15,12 +15,12 @@ import sys
 if sys.platform == "win32":
     import ctypes
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from ctypes import wintypes
     from typing import Any
 
     from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
-    from twopipes._process.process_group import ProcessGroup
+    from twopipes._process.process_group import Launch, ProcessGroup
 
     # The exit code of a killed process: 128 + 9, as a POSIX shell reports SIGKILL.
     KILLED = 137
@@ -101,7 +101,7 @@ if sys.platform == "win32":
         return bool(_kernel.GetConsoleCP())
 
     def spawn(
-        argv: Sequence[str], *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
+        launch: Launch, *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
     ) -> ProcessGroup:
         """Start a process in its own job; see :func:`twopipes._process.posix.spawn`."""
         job = _new_job()
@@ -112,7 +112,7 @@ if sys.platform == "win32":
             if not shares_console:
                 flags |= subprocess.CREATE_NO_WINDOW  # a GUI program must not open a console window
             process = subprocess.Popen(
-                argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, creationflags=flags, close_fds=True
+                launch.argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, creationflags=flags, close_fds=True
             )
             # Popen has no public attribute for the handle. Unlike the process id, the handle cannot be reused.
             handle = int(process._handle)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -1,0 +1,1 @@
+"""Run a server with a policy: what it may read, write and connect to."""
