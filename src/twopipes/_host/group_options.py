@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from twopipes._client.connect import Connecting, Given, connect
 from twopipes._client.input_handlers import Elicitation, Place, Sampling
 from twopipes._client.options import ClientOptions
+from twopipes._client.targets import CommandTarget, target_of
 from twopipes._host.config import ServerConfig
 from twopipes._process.stderr import StderrLine
 from twopipes._protocol.types import CreateMessageResult, ElicitResult, LogParams
@@ -77,8 +78,8 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
         )
 
     def _target(self, config: Config) -> Given:
-        if not isinstance(config, ServerConfig):
-            return config
-        if self.sandbox is not None and config.sandbox is None and config.command is not None:
-            config = structs.replace(config, sandbox=self.sandbox)
-        return config.target()
+        """Return the target. A command without a sandbox gets that of the group."""
+        target = config.target() if isinstance(config, ServerConfig) else target_of(config)
+        if self.sandbox is None or not isinstance(target, CommandTarget) or target.command.sandbox is not None:
+            return target
+        return target.with_command(structs.replace(target.command, sandbox=self.sandbox))

@@ -32,8 +32,10 @@ from twopipes.settings import RestartPolicy
 State = Literal["waiting", "opening", "ready", "failed", "closed"]
 """``waiting``: not opened yet. ``failed``: it could not be opened, or it exited; the next call of its tools opens it again."""
 
-# Seconds between two lists of the same server. A server that reports changes in a loop keeps only itself busy.
+# Seconds between two lists of the same server: a server that reports changes in a loop keeps only itself busy. The pause is longer
+# after a list that took long to compare, which blocks the event loop, so that most of the loop is left to the other servers.
 _LIST_PAUSE = 0.2
+_PAUSE_PER_WORK = 4.0
 
 
 class GroupServer:
@@ -211,18 +213,23 @@ class GroupServer:
 
     async def _follow(self, client: Client, changes: Subscription | None) -> None:
         """List the tools again after each change and each restart, with a pause in between."""
+        loop = asyncio.get_running_loop()
         watching = None if changes is None else asyncio.create_task(self._watch(changes))
         try:
             while True:
                 await self._stale.wait()
                 self._stale.clear()
+                work = 0.0
                 try:
-                    self._listed(await self._list(client))
+                    tools = await self._list(client)
+                    begun = loop.time()
+                    self._listed(tools)
+                    work = loop.time() - begun
                 except (ServerExited, ConnectionLost, ClientClosed):
                     pass  # the supervisor restarts it, or reports its end
                 except TwopipesError as error:
                     self._report(error)
-                await asyncio.sleep(_LIST_PAUSE)
+                await asyncio.sleep(max(_LIST_PAUSE, _PAUSE_PER_WORK * work))
         finally:
             if watching is not None:
                 watching.cancel()

@@ -122,8 +122,11 @@ def check_separator(separator: str) -> None:
 @lru_cache(maxsize=65_536)
 def skeleton(text: str) -> str:
     """Return what remains of a name for the eye: texts with the same skeleton look alike."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    plain = "".join(each for each in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(each))
+    if text.isascii():  # almost all names
+        plain = text.lower()
+    else:
+        folded = unicodedata.normalize("NFKC", text).casefold()
+        plain = "".join(each for each in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(each))
     return _IGNORED.sub("", plain.translate(_CONFUSABLE))
 
 
@@ -139,6 +142,7 @@ class NameTable:
         self.separator = separator
         self._prefixes: dict[str, str] = {}  # by server
         self._servers: dict[str, str] = {}  # by prefix
+        self._listed: dict[str, list[str]] = {}  # by server: the names as they were given
         self._public: dict[str, dict[str, str]] = {}  # by server: public name to own name
         self._table: dict[str, Named] = {}
         self._problems: dict[str, list[NameProblem]] = {}  # by server: those inside it
@@ -154,22 +158,25 @@ class NameTable:
             prefix = _hashed(plain[: _MAX_PREFIX - _HASH - 1], joint, f"{server}\0{prefix}")
         self._prefixes[server] = prefix
         self._servers[prefix] = server
-        self._public[server] = {}
+        self._listed[server], self._public[server], self._problems[server] = [], {}, []
         return prefix
 
     def remove_server(self, server: str) -> None:
         """Forget a server and its names."""
         if server in self._prefixes:
             self.replace(server, ())
-            del self._servers[self._prefixes.pop(server)], self._public[server], self._problems[server]
+            del self._servers[self._prefixes.pop(server)], self._listed[server], self._public[server], self._problems[server]
 
     def replace(self, server: str, names: Iterable[str]) -> None:
         """Replace the names of a server, which is added if it is new."""
-        prefix = self.add_server(server)
+        prefix, listed = self.add_server(server), list(names)
+        if listed == self._listed[server]:
+            return  # most often only a description has changed
+        self._listed[server] = listed
         for public, name in self._public[server].items():
             del self._table[public]
             self._forget(Named(server, name))
-        public_of, problems = _public_names(server, prefix, self.separator, names)
+        public_of, problems = _public_names(server, prefix, self.separator, listed)
         self._problems[server] = problems
         self._public[server] = {public: name for name, public in public_of.items()}
         for name, public in public_of.items():
@@ -203,7 +210,7 @@ class NameTable:
         """Return what collides or looks alike: at most 100 problems."""
         found = list(self._server_problems())
         for server in self._prefixes:
-            found += self._problems.get(server, ())
+            found += self._problems[server]
             found += self._impersonations(server)
         reported = {Named(problem.server, problem.name) for problem in found}
         for entries in self._alike.values():

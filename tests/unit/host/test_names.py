@@ -91,7 +91,7 @@ def test_nothing_remains_of_servers_that_were_removed(servers):
     names = table(servers)
     for server in servers:
         names.remove_server(server)
-    assert not any([names._prefixes, names._servers, names._public, names._table, names._problems, names._alike])
+    assert not any([names._prefixes, names._servers, names._public, names._listed, names._table, names._problems, names._alike])
     assert names.problems() == []
 
 
