@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import twopipes
-from twopipes import types
+from twopipes import host, types
 from twopipes._protocol.revisions import ERROR_CODES
 
 ROOT = Path(__file__).parent.parent
@@ -72,6 +72,21 @@ def test_the_reference_of_the_client_has_every_member(kind):
 )
 def test_the_reference_of_the_client_has_every_parameter(function):
     assert set(inspect.signature(function).parameters) - {"self"} <= words_of("client.md")
+
+
+HOST_TYPES = [getattr(host, name) for name in host.__all__ if isinstance(getattr(host, name), type) and name != "Sandbox"]
+
+
+@pytest.mark.parametrize("kind", HOST_TYPES)
+def test_the_reference_of_the_host_has_every_member_and_parameter(kind):
+    parameters = set() if kind is host.GroupServer else set(inspect.signature(kind).parameters)  # users do not create it
+    members = {each for each in dir(kind) if not each.startswith("_")} - set(api_pages.INTERNAL.get(kind.__name__, ()))
+    assert members | parameters <= words_of("host.md")
+
+
+@pytest.mark.parametrize("function", [host.load, host.ServerGroup.call, host.anthropic_result, host.openai_result])
+def test_the_reference_of_the_host_has_every_parameter_of_its_functions(function):
+    assert set(inspect.signature(function).parameters) - {"self"} <= words_of("host.md")
 
 
 # The site

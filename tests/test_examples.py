@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from host_example import check_output, run_host
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -40,3 +42,42 @@ def test_the_example_server_responds_to_every_request_before_the_end_of_input():
     served = run(EXAMPLES / "echo_server.py", input=requests)
     assert served.returncode == 0
     assert [json.loads(line)["id"] for line in served.stdout.splitlines()] == [1, "last"]
+
+
+# The tools of two published servers that the example calls. tests/interop/test_host_example.py runs it with the real ones.
+STANDINS = """
+import asyncio
+import sys
+
+from twopipes import Context, Server
+
+server = Server(sys.argv[1])
+
+if sys.argv[1] == "everything":
+
+    @server.tool(name="trigger-long-running-operation")
+    async def long(duration: float, steps: int, ctx: Context) -> str:
+        for step in range(steps):
+            await ctx.progress(step + 1, steps)
+        return f"Long running operation completed. Duration: {duration} seconds, Steps: {steps}."
+
+else:
+
+    @server.tool
+    def get_current_time(timezone: str) -> dict[str, str]:
+        return {"timezone": timezone}
+
+server.run()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it looks for processes in /proc")
+def test_the_host_uses_four_servers_and_leaves_none_behind(tmp_path):
+    standins = tmp_path / "standins.py"
+    standins.write_text(STANDINS)
+    done = run_host(tmp_path, npx=[sys.executable, str(standins), "everything"], uvx=[sys.executable, str(standins), "time"])
+    check_output(done)
+
+
+def test_the_host_is_a_short_program():
+    assert len((EXAMPLES / "host.py").read_text().splitlines()) < 60
