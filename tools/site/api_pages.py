@@ -33,7 +33,7 @@ TITLES = {
 FIRST = ["Server", "Context", "ToolResult", "Image", "Audio", "connect", "Client", "CallResult", "Subscription", "TwopipesError"]
 # Methods that other modules of the package call, and users do not.
 INTERNAL = {
-    "GroupServer": ["close", "connected", "lost", "offered", "open", "relist", "works"],
+    "GroupServer": ["close", "connected", "lost", "open", "relist", "works"],
     "Subscription": ["acknowledged", "attach", "changed", "detach", "ended", "fail", "notified", "pause"],
 }
 
