@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from processes.children import is_running
+from processes.children import is_running, run
 from processes.launching import NET
+from processes.sandboxes import BUBBLEWRAP, ENGINES, with_every_engine
 from twopipes import RestartPolicy, connect
-from twopipes._process.sandbox import bubblewrap, landlock
-from twopipes._process.sandbox.engine import Unusable
 from twopipes.errors import ServerExited
 from twopipes.settings import Sandbox
 
@@ -25,36 +24,7 @@ LOCAL = ("127.0.0.1", 0)
 # The code of the server, which is not installed in the folder of Python.
 CODE = (SERVER, SOURCE)
 NEVER = RestartPolicy(when="never")
-
-
-def problem_of(find):
-    try:
-        find()
-    except Unusable as problem:
-        return str(problem)
-    return None
-
-
-def engine(name, find):
-    problem = problem_of(find)
-    # In `make sandbox` nothing may be skipped.
-    skip = pytest.mark.skipif(problem is not None and "SANDBOX_REQUIRED" not in os.environ, reason=f"{name}: {problem}")
-    return pytest.param(name, marks=skip)
-
-
-BUBBLEWRAP = engine("bubblewrap", bubblewrap.find)
-LANDLOCK = engine("landlock", landlock.find)
-ENGINES = [BUBBLEWRAP, LANDLOCK]
-with_every_engine = pytest.mark.parametrize("engine", ENGINES)
 with_and_without = pytest.mark.parametrize("engine", [pytest.param(None, id="none"), *ENGINES])
-
-
-def run(body):
-    async def bounded():
-        async with asyncio.timeout(60):
-            await body
-
-    asyncio.run(bounded())
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import os
 import sys
 
 from twopipes._cli.durations import positive_seconds_in
+from twopipes._cli.sandbox_options import SANDBOX_HELP, SANDBOX_SWITCHES, SANDBOX_WITH_VALUE, sandbox_in
 from twopipes._tools.exit_codes import OK, UNREACHABLE, exit_code_help
 from twopipes._tools.usage import UsageError, read_words, report_error
 
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 
 _USAGE = (
     "usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH] [--share[=all]] [--trace FILE] [--log FILE] "
-    "-- CMD..."
+    "[--sandbox ...] -- CMD..."
 )
 _HELP = f"""\
 usage: twopipes keep [--lazy] [--idle TIME] [--no-manifest] [--watch PATH ...]
-                     [--share[=all]] [--trace FILE] [--log FILE] -- CMD...
+                     [--share[=all]] [--trace FILE] [--log FILE]
+                     [--sandbox] [--sandbox-read PATH ...]
+                     [--sandbox-write PATH ...] [--sandbox-network] -- CMD...
        twopipes keep status | logs [NAME] | stop [NAME]
 
 Starts a server and keeps it running for a host. Put it in front of a server's
@@ -45,7 +48,7 @@ options:
                      for twopipes view
   --log FILE         append the server's stderr to this file; by default it goes
                      to stderr
-  -h, --help         show this help
+{SANDBOX_HELP}  -h, --help         show this help
 
 commands about the servers that run:
   status             show what runs, for whom, and its memory
@@ -58,8 +61,8 @@ examples:
 
 {exit_code_help("keep")}"""
 
-_WITH_VALUE = ("--idle", "--watch", "--trace", "--log")
-_SWITCHES = ("--lazy", "--no-manifest", "--share", "--share=all")
+_WITH_VALUE = ("--idle", "--watch", "--trace", "--log", *SANDBOX_WITH_VALUE)
+_SWITCHES = ("--lazy", "--no-manifest", "--share", "--share=all", *SANDBOX_SWITCHES)
 # The commands about servers that run, each a function of keep_commands.py.
 _COMMANDS = ("status", "logs", "stop")
 
@@ -94,6 +97,7 @@ class KeepOptions:
         self.share = "all" if "--share=all" in last else "modern" if "--share" in last else None
         self.trace = last.get("--trace")
         self.log = _file("--log", last["--log"]) if "--log" in last else None
+        self.sandbox = sandbox_in(given)
 
 
 def _paths(paths: Sequence[str]) -> tuple[str, ...]:
@@ -136,6 +140,7 @@ def _share(command: list[str], options: KeepOptions) -> int:
         "watch": options.watch,
         "log": options.log,
         "trace": None if options.trace is None else os.path.abspath(options.trace),
+        "sandbox": options.sandbox,
     }
     if sys.platform != "win32":
         from twopipes._gateway.daemon.messages import DaemonError  # only for --share
@@ -160,6 +165,7 @@ def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = No
         Guard.take()  # before anything else is imported, so that stdout carries messages only
     from twopipes._gateway.keeper import KeepSettings, kept_server  # after stdout is protected
     from twopipes.errors import TwopipesError  # likewise
+    from twopipes.settings import Sandbox  # likewise
 
     settings = KeepSettings(
         is_lazy=options.is_lazy,
@@ -167,6 +173,7 @@ def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = No
         has_manifest=options.has_manifest,
         log=options.log,
         watch=options.watch,
+        sandbox=None if options.sandbox is None else Sandbox(**options.sandbox),
     )
     try:
         kept_server(command, settings).run(trace=options.trace, http=http)

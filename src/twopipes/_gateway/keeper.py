@@ -23,14 +23,14 @@ from twopipes._gateway.idle import IdleTimer
 from twopipes._gateway.manifest import LISTS, Manifest, ManifestKey, load, read_lists, save
 from twopipes._gateway.watch import Watcher
 from twopipes._process.command import ServerCommand
-from twopipes._process.stderr import StderrLine
+from twopipes._process.stderr import StderrLine, StderrPolicy
 from twopipes._protocol.types import LogParams, ServerCapabilities
 from twopipes._server.log import logger
 from twopipes._session.identity import ServerProfile
 from twopipes._session.ledger import Call
 from twopipes._session.subscriptions import LIST_CHANGED, Change
 from twopipes.errors import TwopipesError
-from twopipes.settings import RestartPolicy
+from twopipes.settings import RestartPolicy, Sandbox
 
 # Seconds at the end to finish a manifest that is being written.
 _FINISH: Final = 0.5
@@ -53,6 +53,7 @@ class KeepSettings(Struct, frozen=True, kw_only=True):
         has_manifest: Whether it is answered from the manifest of its previous run until it has started.
         log: The file to which its stderr is appended; by default it is copied to ours.
         watch: The files and folders that restart it when they change.
+        sandbox: What it may reach; by default all that we may.
     """
 
     is_lazy: bool = False
@@ -60,6 +61,7 @@ class KeepSettings(Struct, frozen=True, kw_only=True):
     has_manifest: bool = True
     log: str | None = None
     watch: tuple[str, ...] = ()
+    sandbox: Sandbox | None = None
 
 
 def kept_server(argv: Sequence[str], settings: KeepSettings) -> KeptServer:
@@ -69,7 +71,8 @@ def kept_server(argv: Sequence[str], settings: KeepSettings) -> KeptServer:
 
 def kept_command(argv: Sequence[str], settings: KeepSettings) -> ServerCommand:
     """Return the command of a kept server. It gets our whole environment, as if the host had started it."""
-    return ServerCommand(argv, environment="inherit", stderr="inherit" if settings.log is None else Path(settings.log))
+    stderr: StderrPolicy = "inherit" if settings.log is None else Path(settings.log)
+    return ServerCommand(argv, environment="inherit", stderr=stderr, sandbox=settings.sandbox)
 
 
 class KeptServer(GatewayServer):

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import asdict
+
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.daemon.requests import ServeRequest
 from twopipes._gateway.keeper import KeepSettings, KeptBack, KeptServer, kept_config
@@ -13,6 +15,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.stderr import StderrLine
 from twopipes._server.log import logger
 from twopipes._server.wire_log import Tracing, open_tracing
+from twopipes.settings import Sandbox
 
 
 class DaemonServer:
@@ -65,6 +68,7 @@ def open_kept(request: ServeRequest, on_stderr: Callable[[StderrLine], object]) 
         environment="explicit",
         cwd=request.cwd,
         stderr="tail" if options.log is None else Path(options.log),
+        sandbox=None if options.sandbox is None else Sandbox(**asdict(options.sandbox)),
     )
     back = KeptBack(command, settings, config=kept_config(settings, on_stderr))
     back.questions.how_to_isolate = "remove --share=all"

@@ -22,6 +22,14 @@ SESSION_VARIABLES: Final = frozenset(_SESSION_VARIABLES.split())
 DEFAULT_IDLE: Final = 300.0
 
 
+class SandboxOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a server may reach, as in :class:`twopipes.settings.Sandbox`."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    network: bool = False
+
+
 class ShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of ``twopipes keep --share``.
 
@@ -33,6 +41,7 @@ class ShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         watch: Likewise.
         log: Likewise.
         trace: The file with the messages between the hosts and the server.
+        sandbox: As in ``KeepSettings``.
     """
 
     share_all: bool = False
@@ -42,6 +51,7 @@ class ShareOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     watch: tuple[str, ...] = ()
     log: str | None = None
     trace: str | None = None
+    sandbox: SandboxOptions | None = None
 
 
 class ServeRequest(Struct, frozen=True, kw_only=True, tag_field="request", tag="serve"):

@@ -5,7 +5,15 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from twopipes._gateway.daemon.requests import LogsRequest, ServeRequest, ShareOptions, StatusRequest, decode_request, sharing_key
+from twopipes._gateway.daemon.requests import (
+    LogsRequest,
+    SandboxOptions,
+    ServeRequest,
+    ShareOptions,
+    StatusRequest,
+    decode_request,
+    sharing_key,
+)
 
 REQUEST = ServeRequest(argv=["x", "a b"], cwd="/", environment={"A": "1"}, options=ShareOptions(), pid=1, host=2)
 
@@ -48,6 +56,8 @@ def test_an_invalid_request_is_refused_with_the_reason(line, why):
         replace(REQUEST, environment={"A": "2"}),
         replace(REQUEST, environment={"A": "1", "TOKEN": "t"}),
         replace(REQUEST, options=ShareOptions(share_all=True)),
+        replace(REQUEST, options=ShareOptions(sandbox=SandboxOptions())),
+        replace(REQUEST, options=ShareOptions(sandbox=SandboxOptions(write=("/x",)))),
     ],
 )
 def test_hosts_with_another_command_folder_environment_or_option_do_not_share(other):
