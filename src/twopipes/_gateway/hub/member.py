@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
+from math import inf
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Raw, Struct, structs
@@ -37,8 +38,10 @@ MemberState = Literal["waiting", "opening", "ready", "restarting", "failed", "cl
 removed."""
 ReportLevel = Literal["info", "warning", "error"]
 
-# Seconds between two readings of the lists of one server: it may announce changes all the time.
-_PAUSE: Final = 1.0
+# Seconds between two readings of the lists of one server. They double up to the longest while it announces changes all the time,
+# and begin again after that time without any.
+_SHORTEST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 5.0
 # Seconds before another attempt to open a server that could not be opened. They double up to the longest.
 _FIRST_RETRY: Final = 5.0
 _LONGEST_RETRY: Final = 300.0
@@ -113,7 +116,9 @@ class Member:
         self._retry_delay = _FIRST_RETRY
         self._stale: set[ListKind] = set()
         self._refreshing: asyncio.Task[None] | None = None
-        self._read_at = -_PAUSE
+        self._pause = _SHORTEST_PAUSE
+        self._refreshed_at = -inf
+        self._read_at = -inf
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __repr__(self) -> str:
@@ -330,12 +335,19 @@ class Member:
 
     async def _refresh(self) -> None:
         """Read the lists that may have changed, until no more changes come."""
-        loop = asyncio.get_running_loop()
         while self._stale:
-            await asyncio.sleep(self._read_at + _PAUSE - loop.time())
+            await self._wait_between()
             stale, self._stale = self._stale, set()
             with suppress(TwopipesError):  # it was lost; its next opening reads them
                 await self._read(method for method, (_, kind) in LISTS.items() if kind in stale)
+
+    async def _wait_between(self) -> None:
+        """Wait before the next reading, longer each time if they follow each other."""
+        loop = asyncio.get_running_loop()
+        age = loop.time() - self._refreshed_at
+        self._pause = _SHORTEST_PAUSE if age > _LONGEST_PAUSE else min(2 * self._pause, _LONGEST_PAUSE)
+        await asyncio.sleep(self._pause - age)
+        self._refreshed_at = loop.time()
 
     async def _read(self, methods: Iterable[str]) -> None:
         self._read_at = asyncio.get_running_loop().time()

@@ -44,7 +44,7 @@ from twopipes._server.context import Context, Next
 from twopipes._server.log import logger
 from twopipes._session.events import NotificationReceived
 from twopipes._session.identity import ServerProfile
-from twopipes._session.subscriptions import Change, ListKind, honoured
+from twopipes._session.subscriptions import LIST_CHANGED, Change, ListKind, honoured
 from twopipes.errors import ClientClosed, InternalError, LocalProtocolError, McpError, MethodNotFound, TwopipesError
 
 # Seconds that a list waits for a server, from the start of its opening. Many hosts wait 30 or 60 s. The first run of npx or uvx
@@ -112,7 +112,7 @@ class HubServer(PassingServer):
         self._member_settings = members or MemberSettings()
         self._is_shared = is_shared
         self._router = Router(self.members, self.catalogue, is_lazy=is_lazy, start_timeout=start_timeout)
-        self._listed: set[ListKind] = set()  # the lists that hosts have read
+        self._listed: set[str] = set()  # the lists that hosts have read, or want to know the changes of
         self._watched: dict[CallRunner, set[str]] = {}  # by legacy hosts
         self._watching = Watching(self.catalogue.owner_of, lambda member, text: self.report(member, "warning", text))
         self._reported: set[str] = set()
@@ -399,6 +399,7 @@ class HubServer(PassingServer):
 
     async def _listen(self, context: Context, call_next: Next) -> Result:
         wanted = honoured(context.call.params.notifications, CAPABILITIES)
+        self._listed.update(kind for kind in LIST_CHANGED if getattr(wanted, f"{kind}_list_changed"))
         watched: list[str] = []
         if wanted.resource_subscriptions:
             self._router.start_all()
