@@ -245,11 +245,12 @@ async def test_cancelling_the_opening_leaves_no_process(kit):
 
 @with_kit
 async def test_the_conversation_with_each_server_is_recorded_without_its_secrets(kit, tmp_path):
-    async with ServerGroup({"a": kit.worker(), "b c": kit.worker()}, trace=tmp_path) as group:
+    folder = tmp_path / "new" / "traces"
+    async with ServerGroup({"a": kit.worker(), "b c": kit.worker()}, trace=folder) as group:
         first = await pid_of(group, "a")
         await group.reconnect("a")
         second = await pid_of(group, "a")
-    recorded = {path.name: path.read_text() for path in tmp_path.glob("*.jsonl")}
+    recorded = {path.name: path.read_text() for path in folder.iterdir()}
     assert sorted(recorded) == ["a-1.jsonl", "a.jsonl", "b_c.jsonl"]
     assert str(first) in recorded["a-1.jsonl"]
     assert str(second) in recorded["a.jsonl"]

@@ -196,6 +196,7 @@ class ServerGroup:
         self._check_open()
         if self._callbacks is not None:
             raise LocalProtocolError("the group is open already")
+        self._options.make_trace_folder()
         limits = self._options.limits or Limits()
         self._callbacks = CallbackRunner(asyncio.get_running_loop(), limits.max_backlog)
         self._tools.warn()
@@ -429,7 +430,8 @@ class ServerGroup:
                 async with asyncio.timeout(client.timeouts.request):
                     return await request(client)
             except (TwopipesError, TimeoutError) as error:
-                failure = error if isinstance(error, TwopipesError) else TwopipesError("the list took too long; it was left out")
+                late = f"the server did not finish its list within {client.timeouts.request or 0:.3g} s"
+                failure = error if isinstance(error, TwopipesError) else TwopipesError(late)
                 self._failed(server, failure)
                 raise failure from None
 

@@ -17,7 +17,7 @@ from twopipes._client.targets import CommandTarget, target_of
 from twopipes._host.config import ServerConfig
 from twopipes._process.stderr import StderrLine
 from twopipes._protocol.types import CreateMessageResult, ElicitResult, LogParams
-from twopipes.errors import TwopipesError
+from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.settings import Limits, RestartPolicy, Sandbox, Timeouts
 
 Config = ServerConfig | Given
@@ -53,6 +53,14 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
         """Return the timeouts of one server."""
         own = config.timeouts if isinstance(config, ServerConfig) else None
         return own or self.timeouts or Timeouts()
+
+    def make_trace_folder(self) -> None:
+        """Create the folder of the recordings. Raises ``LocalProtocolError`` if that is not possible."""
+        if self.trace is not None:
+            try:
+                os.makedirs(self.trace, mode=0o700, exist_ok=True)  # recordings may have private data
+            except OSError as error:
+                raise LocalProtocolError(f"the folder of trace= cannot be created: {error}") from error
 
     def connect(self, server: str, config: Config, prefix: str, on_restart: Callable[[TwopipesError], Any]) -> Connecting:
         """Return what opens a server. Raises ``TwopipesError`` if its configuration cannot be used."""

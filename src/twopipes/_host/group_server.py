@@ -101,7 +101,7 @@ class GroupServer:
         """Return the client, after opening the server if that is necessary. Raises the error if it cannot be opened."""
         if self._closing is not None:
             raise ClientClosed
-        if self.client is None or (self._may_reopen and _is_lost(self.client)):
+        if self.client is None or self._opening is not None or (self._may_reopen and _is_lost(self.client)):
             return await self.open()
         return self.client
 

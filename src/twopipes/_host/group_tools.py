@@ -9,7 +9,7 @@ from twopipes._host.config import ServerConfig
 from twopipes._host.filters import ToolFilter
 from twopipes._host.group_server import GroupServer
 from twopipes._host.group_tool import GroupTool
-from twopipes._host.names import NameProblem, NameTable
+from twopipes._host.names import NameProblem, NameTable, shown
 from twopipes._protocol.types import Tool
 from twopipes.errors import CallDenied, LocalProtocolError
 
@@ -98,4 +98,6 @@ def unknown(kind: str, name: str, names: NameTable, servers: Mapping[str, GroupS
     similar = names.suggestions(name)
     failed = [each.name for each in servers.values() if each.problem is not None]
     hint = f"; similar names: {', '.join(similar)}" if similar else ""
-    return f"there is no {kind} {name!r} in the group{hint}" + (f"; servers with problems: {', '.join(failed)}" if failed else "")
+    return f"there is no {kind} {shown(name)} in the group{hint}" + (
+        f"; servers with problems: {', '.join(failed)}" if failed else ""
+    )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
@@ -26,6 +25,8 @@ _SEPARATOR = re.compile(r"(_{1,4}|-{1,4})")
 # The longest prefix. It leaves at least 28 characters for a tool, with its hash if it must be cut.
 _MAX_PREFIX = 32
 _HASH = 8  # hexadecimal digits
+# Characters of a name in a message.
+_MAX_SHOWN = 100
 # Problems that one table reports; a server with thousands of similar names is described well enough by the first ones.
 _MAX_PROBLEMS = 100
 
@@ -74,7 +75,7 @@ class NameProblem(Struct, frozen=True):
             case "collision":
                 return f"{this} would have the same public name as {other}; the names got a hash to tell them apart"
             case "duplicate":
-                return f"{self.server!r} lists {self.name!r} more than once; the first one is used"
+                return f"{shown(self.server)} lists {shown(self.name)} more than once; the first one is used"
             case "look-alike":
                 return f"{this} looks like {other}; check which one is meant before you allow a call"
             case _:
@@ -119,7 +120,6 @@ def check_separator(separator: str) -> None:
         raise LocalProtocolError(f"the separator must be one to four '_' or one to four '-', got {separator!r}")
 
 
-@lru_cache(maxsize=65_536)
 def skeleton(text: str) -> str:
     """Return what remains of a name for the eye: texts with the same skeleton look alike."""
     if text.isascii():  # almost all names
@@ -306,5 +306,10 @@ def _hashed(text: str, joint: str, whole: str) -> str:
     return f"{text}{joint}{digest[:_HASH]}"
 
 
+def shown(name: str) -> str:
+    """Return a name for a message. It may come from a server or a model, so it is quoted and not too long."""
+    return repr(name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}...")
+
+
 def _described(server: str, name: str) -> str:
-    return f"{name!r} of {server!r}" if name else f"the server {server!r}"
+    return f"{shown(name)} of {shown(server)}" if name else f"the server {shown(server)}"

@@ -28,7 +28,7 @@ def listed(**members):
 
 async def until(condition):
     while not condition():
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
 
 
 # The hook

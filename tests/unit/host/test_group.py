@@ -43,7 +43,7 @@ def names_of(group):
 async def until(condition):
     """Run the event loop until a condition holds that has no event."""
     while not condition():
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
 
 
 class Name(Struct):
@@ -554,6 +554,24 @@ async def test_a_question_that_is_never_answered_blocks_only_its_own_call():
 
 
 # Adding, removing, closing
+
+
+@scene
+async def test_a_call_during_a_reconnect_waits_for_it():
+    fake = listing("x")
+    async with ServerGroup({"a": fake}) as group:
+        reconnecting = asyncio.create_task(group.reconnect("a"))
+        await until(lambda: group.servers["a"].state == "opening")
+        assert (await group.call("a__x")).text == "done"
+        await reconnecting
+    assert len(fake.lives) == 2
+
+
+@scene
+async def test_a_trace_folder_that_cannot_be_made_fails_the_opening(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LocalProtocolError, match="trace="):
+        await ServerGroup({"a": listing("x")}, trace=tmp_path / "file" / "x").open()
 
 
 @scene
