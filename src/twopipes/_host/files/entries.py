@@ -19,13 +19,15 @@ from twopipes._host.references import literal
 from twopipes.errors import ConfigError
 from twopipes.settings import Sandbox, Timeouts
 
-_HTTP_TYPES = {"http", "sse", "streamable-http", "streamable_http", "remote"}
+_HTTP_TYPES = ("http", "sse", "streamable-http", "streamable_http", "remote")
 _URL_MEMBERS = ("url", "serverUrl", "httpUrl", "uri")
 _SCHEMES = ("http://", "https://")
 _OUR_SCHEMES = (*_SCHEMES, "unix:", "tcp://")
 # Members with the names of tools, in the words of different hosts.
 _INCLUDE = ("includeTools", "enabled_tools", "enabledTools", "available_tools")
 _EXCLUDE = ("excludeTools", "disabled_tools", "disabledTools")
+# A larger number is not meant as a time, and may be too large for arithmetic.
+_FOREVER = 1e12
 _OUR_FILTERS = {"include": "include", "exclude": "exclude", "readOnly": "read_only", "destructive": "destructive"}
 
 
@@ -66,7 +68,7 @@ class Entry(NamedTuple):
         }
 
     def _folder(self, folder: str) -> str:
-        expanded = os.path.expanduser(self._expanded(folder, self.reading.words))
+        expanded = os.path.expanduser(self._expanded(folder, self.reading.cwd))
         # A host starts in its project; a file of ours can be used from anywhere.
         return str(self.scope.folder / expanded) if self.reading.is_ours else expanded
 
@@ -103,7 +105,7 @@ class Entry(NamedTuple):
         found = {name: self._value(name, value, self.reading.headers) for name, value in headers.items()}
         from_variables = content.get("env_http_headers")  # Codex
         for name, variable in from_variables.items() if isinstance(from_variables, dict) else ():
-            if variable in self.scope.environment:
+            if isinstance(variable, str) and variable in self.scope.environment:
                 found[name] = f"${{{variable}}}"
         for key in ("bearer_token_env_var", "bearerTokenEnv"):  # Codex, Pi
             if isinstance(content.get(key), str):
@@ -129,8 +131,8 @@ class Entry(NamedTuple):
             return _our_timeouts(self.content.get("timeouts"))
         found: dict[str, float] = {}
         for member, (limit, unit) in self.reading.times.items():
-            value = self.content.get(member)
-            if isinstance(value, bool) or not isinstance(value, int | float | None) or (value is not None and value < 0):
+            value = self.content.get(member) or 0
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _FOREVER:
                 raise ConfigError(f"has a {member} that is not a number")
             if value:
                 found[limit] = value * unit
@@ -140,8 +142,8 @@ class Entry(NamedTuple):
         return Timeouts(**{**found, "total": max(found.get("request", 0.0), Timeouts().total or 0.0)})
 
     def _tools(self) -> ToolFilter | None:
-        tools = self.content.get("tools")
-        if isinstance(tools, Mapping):  # ours, and Hermes
+        tools = self.content.get("toolFilter", self.content.get("tools"))
+        if isinstance(tools, Mapping):  # ours, Hermes, OpenClaw
             return _filter({name: tools[key] for key, name in _OUR_FILTERS.items() if key in tools})
         if isinstance(tools, list) and not tools:  # Copilot
             return ToolFilter(exclude=["*"])
@@ -177,7 +179,7 @@ def _our_timeouts(given: Any) -> Timeouts | None:
         found = convert(given, Timeouts)
     except ValidationError:
         found = None
-    if found is None or given.keys() - set(names) or any(value is not None and value < 0 for value in astuple(found)):
+    if found is None or given.keys() - set(names) or not all(value is None or 0 <= value < _FOREVER for value in astuple(found)):
         raise ConfigError(f"has timeouts that are not an object with seconds for some of {', '.join(names)}")
     return found
 

@@ -22,7 +22,8 @@ _SECONDS = {"timeout": ("request", 1.0)}
 class Reading(NamedTuple):
     """How a host reads an entry. References are expanded once for each pass."""
 
-    words: _Passes = ()  # in the command, its arguments and its folder
+    words: _Passes = ()  # in the command and its arguments
+    cwd: _Passes = ()
     env: _Passes = ()
     url: _Passes = ()
     headers: _Passes = ()
@@ -36,7 +37,7 @@ class Reading(NamedTuple):
 
 
 def _everywhere(*passes: Syntax, **others: Any) -> Reading:
-    return Reading(words=passes, env=passes, url=passes, headers=passes)._replace(**others)
+    return Reading(words=passes, cwd=passes, env=passes, url=passes, headers=passes)._replace(**others)
 
 
 # ${NAME} and ${NAME:-default}.
@@ -115,15 +116,18 @@ READING: dict[str, Reading] = {
     "omp": _everywhere(
         Syntax(_BRACES, "literal"), names_variables=True, runs_commands=True, times=_MILLISECONDS, excluded=("disabledServers",)
     ),
-    # openclaw/openclaw, src/config/env-substitution.ts: upper case only, $${NAME} escapes, empty counts as unset.
+    # openclaw/openclaw, src/config/env-substitution.ts: upper case only, $${NAME} escapes, empty counts as unset; docs/cli/mcp.md:
+    # the times.
     "openclaw": _everywhere(
         Syntax(re.compile(r"(?P<escaped>\$\$\{[A-Z_][A-Z0-9_]*\})|\$\{(?P<name>[A-Z_][A-Z0-9_]*)\}"), "error", empty_is_unset=True),
         environment="minimal",
-        times={"connectionTimeoutMs": ("connect", 0.001)},
+        times=_SECONDS | {"connectTimeout": ("connect", 1.0)},
     ),
-    # nicobailon/pi-mcp-adapter, utils.ts: the forms, that only a URL needs its variables, and values that begin with !.
+    # nicobailon/pi-mcp-adapter, utils.ts: the forms, that only a URL needs its variables, and values that begin with !;
+    # metadata-cache.ts: the members.
     "pi": _everywhere(
         *_PI,
+        words=(),
         url=tuple(each._replace(unset="error") for each in _PI),
         runs_commands=True,
         times={"requestTimeoutMs": ("request", 0.001)},
@@ -131,6 +135,7 @@ READING: dict[str, Reading] = {
     # Our own: variables and headers keep their references, which are resolved when a server is started.
     "generic": Reading(
         words=(Syntax(_OURS, "error"),),
+        cwd=(Syntax(_OURS, "error"),),
         env=(_OUR_WORDS,),
         url=(Syntax(_OURS, "error"),),
         environment="minimal",

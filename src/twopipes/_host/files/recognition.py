@@ -15,7 +15,7 @@ from twopipes.errors import ConfigError
 
 _ALL = HOSTS | OTHER_HOSTS
 # The types of the extensions that are built into goose.
-_BUILT_INTO_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
+_BUILT_INTO_GOOSE = ("builtin", "platform", "frontend", "inline_python")
 # Members that only a server has.
 _OF_A_SERVER = {"type", "command", "url", "enabled", "disabled"}
 
@@ -110,7 +110,7 @@ def _servers(document: Any, host: str, file: str) -> dict[str, Any]:
     """Return the servers that a host finds in a document; none if it does not look like a document of the host."""
     place = _ALL[host].place
     found = found_at(document, place)
-    servers = dict(found) if isinstance(found, dict) else {}
+    servers = _named(found)
     if host == "goose":
         servers = {name: each for name, each in servers.items() if _member(each, "type") not in _BUILT_INTO_GOOSE}
     elif place[0] == "mcp" and not all(isinstance(each, dict) and each.keys() & _OF_A_SERVER for each in servers.values()):
@@ -118,10 +118,15 @@ def _servers(document: Any, host: str, file: str) -> dict[str, Any]:
     elif host == "opencode" and "servers" in servers and not servers["servers"].keys() & {"type", "command", "url"}:
         return {}
     elif host == "claude-code":
-        servers |= found_at(document, ("projects", _project_key(document), "mcpServers")) or {}
+        servers |= _named(found_at(document, ("projects", _project_key(document), "mcpServers")))
     if wrong := [name for name, content in servers.items() if not isinstance(content, dict)]:
         raise ConfigError(f"{file}: server {wrong[0]!r} must be an object with a command")
     return servers
+
+
+def _named(servers: Any) -> dict[str, Any]:
+    """Return servers by name. In YAML, a name can look like a number."""
+    return {str(name): content for name, content in servers.items()} if isinstance(servers, dict) else {}
 
 
 def _project_key(document: Any) -> str:
