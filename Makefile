@@ -145,8 +145,8 @@ kill: $(STAMPS)/package ## kill clients, gateways and servers at random moments;
 # no node) is reported, and its tests are skipped unless INTEROP_REQUIRED is set. The next run tries again.
 PEERS := $(VENV)/peers
 PYTHON_PEERS := official-2 official-1 fastmcp-4 published
-# The SDKs of model APIs, and a linter of server.json: neither servers nor clients.
-SDK_PEERS := model-apis skillsaw
+# The SDKs of model APIs, and linters of files: neither servers nor clients.
+SDK_PEERS := model-apis linters
 NOT_INSTALLED = { echo "The peer $(notdir $(@D)) could not be installed; its tests will be skipped."; test -z "$$INTEROP_REQUIRED"; }
 
 $(patsubst %,$(PEERS)/%/installed,$(PYTHON_PEERS) $(SDK_PEERS)): $(PEERS)/%/installed: tests/interop/peers/%.txt | $(BIN)/python

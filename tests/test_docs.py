@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 import twopipes
 from twopipes import host, types
 from twopipes._protocol.revisions import ERROR_CODES
+from twopipes._rules.table import RULES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -219,3 +221,20 @@ def test_a_linked_folder_is_shown_with_its_files():
     assert {ROOT / "examples", ROOT / "examples" / "hello.py"} <= set(shown)
     assert "* [`hello.py`](hello.py.md)" in links.page_of(ROOT / "examples")
     assert "from twopipes import Server" in links.page_of(ROOT / "examples" / "hello.py")
+
+
+def test_every_rule_of_the_table_of_the_official_suite_exists():
+    table = tomllib.loads((ROOT / "tools" / "official_suite.toml").read_text(encoding="utf-8"))
+    for names in [*table["server"].values(), *table["client"].values(), *(names for _, names in table["seps"].values())]:
+        assert list(reference_pages.expanded(names))
+    with pytest.raises(KeyError, match="FR-99"):
+        list(reference_pages.expanded(["FR-99"]))
+    with pytest.raises(KeyError, match="XX"):
+        list(reference_pages.expanded(["XX"]))
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_a_scenario_names_rules_that_bind_its_side(side):
+    table = tomllib.loads((ROOT / "tools" / "official_suite.toml").read_text(encoding="utf-8"))
+    for scenario, names in table[side].items():
+        assert all(RULES[rule].binds(side) for rule in reference_pages.expanded(names)), scenario

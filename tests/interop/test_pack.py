@@ -77,7 +77,7 @@ def test_the_bundle_has_compiled_packages_of_each_system(bundle):
 @pytest.fixture(scope="module")
 def registry_schema():
     done = subprocess.run(
-        [python_of("skillsaw"), "-c", PRINT_SCHEMA],
+        [python_of("linters"), "-c", PRINT_SCHEMA],
         capture_output=True,
         text=True,
         check=True,
@@ -106,7 +106,7 @@ def test_server_json_fits_the_schema_of_the_registry(registry_schema, tmp_path, 
     assert list(validator.iter_errors({**described, "name": "no slash"})) != []
     (tmp_path / "sunny-days" / "server.json").write_bytes((tmp_path / "server.json").read_bytes())
     skillsaw = subprocess.run(
-        [python_of("skillsaw"), "-m", "skillsaw", "lint", str(tmp_path / "sunny-days")],
+        [python_of("linters"), "-m", "skillsaw", "lint", str(tmp_path / "sunny-days")],
         capture_output=True,
         text=True,
         check=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from argparse import Namespace
@@ -24,7 +25,7 @@ from twopipes._tools.check.http.drivers import URL_PLACEHOLDER, HttpCommandDrive
 from twopipes._tools.check.messages import ProbeTimeouts
 from twopipes._tools.check.passive import check_conversation
 from twopipes._tools.check.probe import Permissions
-from twopipes._tools.check.report import FORMATS, exit_code, rendered
+from twopipes._tools.check.report import FORMATS, Format, exit_code, rendered
 from twopipes._tools.check.rule_pages import explained, listed
 from twopipes._tools.check.scenario import ScenarioTimeouts
 from twopipes._tools.check.server_run import check_server
@@ -58,7 +59,7 @@ _EXAMPLES = [
     "twopipes check -- python server.py",
     "twopipes check --only FR,JR-06 --revision 2025-11-25 -- node build/index.js",
     'twopipes check --call \'search:{"query": "cats"}\' -- uvx some-server',
-    "twopipes check --format junit -- python server.py > report.xml",
+    "twopipes check --write junit:report.xml -- python server.py",
     "twopipes check http://127.0.0.1:8000/mcp",
     "twopipes check --client -- python client.py {server}",
     "twopipes check --client -- python client.py {url}",
@@ -71,6 +72,8 @@ def check(arguments: Sequence[str]) -> int:
     parser = _parser()
     words, command = parser.split_server(arguments)
     options = parser.parse_args(words)
+    options.write = [_report_file(text) for text in options.write]
+    options.subject = _subject(command)
     try:
         return _dispatch(options, command)
     except LocalProtocolError as error:
@@ -84,8 +87,8 @@ def _dispatch(options: Namespace, command: list[str] | None) -> int:
         *([name for each in given for name in each.split(",") if name.strip()] for given in (options.only, options.skip))
     )
     if options.list:
-        if options.format == "junit":
-            raise UsageError("--list has no JUnit format; use text, json or markdown")
+        if options.format not in {"text", "json", "markdown"}:
+            raise UsageError(f"--list has no format {options.format}; use text, json or markdown")
         sys.stdout.write(listed(wanted, options.format, side="client" if options.client else None))
         return OK
     if options.explain:
@@ -127,7 +130,9 @@ def _parser() -> parsing.CommandParser:
     text = "the request timeout of the client, if it has one; needed to distinguish a slow client from one that hangs"
     limits.add_argument("--gives-up-after", metavar="SECONDS", type=parsing.positive_duration, help=text)
     report = parser.add_argument_group("report")
-    parsing.add_format_option(report, FORMATS, help="text (default), json, junit for CI, or markdown")
+    text = "text (default), json, markdown, junit and sarif for CI, or badge: data for shields.io"
+    parsing.add_format_option(report, FORMATS, help=text)
+    parsing.add_list_option(report, "--write", "FORMAT:FILE", "also write the report in this format; may be repeated")
     report.add_argument("--strict", action="store_true", help="fail on a broken SHOULD as well")
     report.add_argument("--trace", metavar="FILE", help="record all messages in this file, for twopipes view")
     return parser
@@ -192,11 +197,37 @@ def _run(options: Namespace, work: Callable[[Recorder | None], Any], *, command:
 
 
 def _report(options: Namespace, outcome: CheckResult) -> int:
-    sys.stdout.write(rendered(outcome, options.format, strict=options.strict))
+    for form, file in options.write:
+        try:
+            with open(file, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(rendered(outcome, form, strict=options.strict, subject=options.subject))
+        except OSError as error:
+            raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+    sys.stdout.write(rendered(outcome, options.format, strict=options.strict, subject=options.subject))
     sys.stdout.flush()
     if not outcome.revisions and not options.trace_file:
         return UNREACHABLE
     return exit_code(outcome, strict=options.strict)
+
+
+def _report_file(text: str) -> tuple[Format, str]:
+    form, _, file = text.partition(":")
+    for known in FORMATS:
+        if form == known and file:
+            if not os.path.isdir(os.path.dirname(file) or "."):
+                raise UsageError(f"--write {text}: the folder {os.path.dirname(file)} does not exist; create it first")
+            return known, file
+    raise UsageError(f"--write {text}: write FORMAT:FILE, such as junit:report.xml; formats: {', '.join(FORMATS)}")
+
+
+def _subject(command: Sequence[str] | None) -> str | None:
+    """Return the file that a command runs, relative to the current folder; ``None`` if it names none in it."""
+    words = list(command or ())
+    for word in [*words[1:], *words[:1]]:  # the program itself last: it is often an interpreter
+        path = os.path.relpath(word) if os.path.isfile(word) else ""
+        if path and not path.startswith("..") and not os.path.isabs(path):
+            return path.replace(os.sep, "/")
+    return None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Reports of a check: text, JSON, JUnit XML, Markdown."""
+"""Reports of a check: text, JSON, JUnit XML, Markdown, SARIF, and the data of a badge."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from msgspec import Struct
 from msgspec import json as msgspec_json
 
 from twopipes._rules.rule import Rule
+from twopipes._tools.check.sarif import badge, sarif
 from twopipes._tools.check.verdict import CheckResult, Verdict, worst
 
-Format = Literal["text", "json", "junit", "markdown"]
+Format = Literal["text", "json", "junit", "markdown", "sarif", "badge"]
 Kind = Literal["passed", "skipped", "error", "warning", "note"]
-FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown")
+FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown", "sarif", "badge")
 
 # Characters of a quoted line in a text report, and in a report for programs.
 _SHOWN = 300
@@ -76,13 +77,23 @@ def exit_code(outcome: CheckResult, *, strict: bool = False) -> int:
     return int(any(verdict.severity in bad for verdict in outcome.failures))
 
 
-def rendered(outcome: CheckResult, form: Format, *, strict: bool = False) -> str:
-    """Return the report in one of the formats, ending with a newline."""
-    if form == "json":
-        return msgspec_json.format(msgspec_json.encode(_for_programs(outcome)), indent=2).decode() + "\n"
+def rendered(outcome: CheckResult, form: Format, *, strict: bool = False, subject: str | None = None) -> str:
+    """Return the report in one of the formats, ending with a newline. SARIF points to the file ``subject``."""
     if form == "junit":
         return _junit(outcome, strict=strict)
+    if form == "json":
+        return _json(_for_programs(outcome))
+    if form == "badge":
+        return _json(badge(counted(judgements(outcome)), outcome.revisions))
+    if form == "sarif":
+        broken = [judgement for judgement in judgements(outcome) if judgement.failures]
+        details = {judgement.rule.id: "\n".join(_finding(judgement)) for judgement in broken}
+        return _json(sarif(outcome, broken, details, subject=subject))
     return "\n".join(_markdown(outcome) if form == "markdown" else _text(outcome)) + "\n"
+
+
+def _json(content: dict[str, Any]) -> str:
+    return msgspec_json.format(msgspec_json.encode(content), indent=2).decode() + "\n"
 
 
 def _text(outcome: CheckResult) -> Iterable[str]:
