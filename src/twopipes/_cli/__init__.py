@@ -26,6 +26,7 @@ serve:
   keep -- CMD...          keep a server running for a host: quick answers,
                           restarts, no orphans
   bridge -- CMD... | URL  serve a server over HTTP, stdio or a socket, in each era
+  hub FILE                serve all servers of a configuration file as one server
 
 use a server (a URL instead of -- CMD... names one over HTTP):
   list -- CMD...          list its tools, resources and prompts
@@ -54,6 +55,7 @@ COMMANDS = {
     "mock": ("mock", "mock"),
     "keep": ("keep", "keep"),
     "bridge": ("bridge", "bridge"),
+    "hub": ("hub", "hub"),
     "list": ("client_commands", "list_everything"),
     "call": ("client_commands", "call"),
     "read": ("client_commands", "read"),

@@ -64,6 +64,11 @@ EXIT_CODES: dict[str, dict[int | str, str]] = {
         CANNOT_EXECUTE: "the server's command cannot be executed",
         NOT_FOUND: "the server's command was not found",
     },
+    "hub": {
+        OK: "the input ended, or SIGINT or SIGTERM stopped it",
+        FAILED: "the hub failed",
+        USAGE: "usage error, the file cannot be used, or it cannot listen on the address",
+    },
     "list": _CLIENT,
     "call": _CLIENT,
     "read": _CLIENT,

@@ -12,6 +12,8 @@ from msgspec import json as msgspec_json
 from twopipes._gateway.hub.catalogue import OWN_URIS
 from twopipes._gateway.hub.member import Member
 from twopipes._gateway.hub.server import HubServer
+from twopipes._host.config import ServerConfig
+from twopipes._process.command import ServerCommand
 from twopipes.errors import NotFound
 
 ALL_SERVERS: Final = f"{OWN_URIS}servers"
@@ -94,16 +96,25 @@ def _summary(member: Member) -> dict[str, Any]:
         "uri": uri_of(member.name),
         "state": member.state,
         "since": datetime.fromtimestamp(member.since, UTC).isoformat(timespec="seconds"),
-        "error": None if member.problem is None else str(member.problem)[:_MAX_ERROR],
+        "error": _error_of(member, member.problem),
         "server": None if opened is None or opened.server_info is None else opened.server_info.name[:_MAX_LINE],
         "revision": None if opened is None else opened.revision,
         **counts,
     }
     if back is not None:
-        lost = None if back.last_error is None else str(back.last_error)[:_MAX_ERROR]
         calls = {"running": len(back.calls), "total": back.calls_total}
-        found |= {"pid": back.pid, "restarts": back.restarts, "calls": calls, "lastError": lost}
+        found |= {"pid": back.pid, "restarts": back.restarts, "calls": calls, "lastError": _error_of(member, back.last_error)}
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _error_of(member: Member, error: Exception | None) -> str | None:
+    """Return the text of an error, bounded, and without the arguments of the server's command."""
+    if error is None:
+        return None
+    text = str(error)
+    if isinstance(member.config, ServerConfig) and member.config.command:
+        text = text.replace(ServerCommand(member.config.command).describe(), member.config.command[0])
+    return text[:_MAX_ERROR]
 
 
 def _json(value: Any) -> str:

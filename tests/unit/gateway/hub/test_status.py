@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,6 +13,7 @@ from inmemory import LATEST_LEGACY, LATEST_MODERN, connected
 from sessions import ABLE
 from twopipes._gateway.hub.server import HubServer
 from twopipes._gateway.hub.status import StatusResources
+from twopipes._host.config import ServerConfig
 
 ALL = "twopipes://hub/servers"
 TOOL = {"name": "say", "inputSchema": {"type": "object"}}
@@ -134,6 +136,17 @@ async def test_changes_that_follow_each_other_are_announced_once(monkeypatch):
         hub.state_changed(hub.members["good"])
     await is_announced.wait()
     assert announced == [ALL, f"{ALL}/good"]
+
+
+@scene
+async def test_errors_do_not_show_the_arguments_of_a_command():
+    """They may contain a token, and any host can read this."""
+    exits = ServerConfig(command=[sys.executable, "-c", "raise SystemExit(3)", "--token", "s3cret"])
+    async with shown({"exits": exits}) as (host, _):
+        (found,) = (await read(host))["servers"]
+    assert "exit code 3" in found["error"]
+    assert sys.executable in found["error"]
+    assert "s3cret" not in found["error"]
 
 
 @scene
