@@ -133,9 +133,11 @@ def read_hub(arguments: Sequence[str]) -> Hub:
     file = os.path.expanduser(plain[0])
     _refuse_itself(file)
     seen = _stamp(file) if "--no-watch" not in options else None
-    read = partial(read_servers, file, last_of(options, "--host"), tuple(options.get("--only", ())))
-    servers = read()
-    _check_names(file, servers, options.get("--only", ()))
+    host, only = last_of(options, "--host"), tuple(options.get("--only", ()))
+    servers = read_servers(file, host)
+    _check_names(file, servers, only)
+    servers = {name: config for name, config in servers.items() if not only or name in only}
+    read = partial(read_servers, file, host, only)
     return Hub(plain[0], servers, seen, where, _member_settings(options), more, read, "--search" in options)
 
 
@@ -155,7 +157,7 @@ def make_hub(wanted: Hub) -> HubServer:
     return server
 
 
-def read_servers(file: str, host: str | None, only: Sequence[str]) -> dict[str, ServerConfig]:
+def read_servers(file: str, host: str | None, only: Sequence[str] = ()) -> dict[str, ServerConfig]:
     """Return the servers of the file that are wanted. Raises ``ConfigError`` if the file cannot be used."""
     found = load(file, host=host)
     chain = os.pathsep.join([*_hubs_above(), os.path.realpath(file)])
