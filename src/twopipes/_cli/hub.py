@@ -273,4 +273,4 @@ class _StartReport:
         text = f"{len(ready)} of {len(members)} servers are ready, with {tools} tools"
         if failed:
             text += f"; not available: {', '.join(map(repr, failed[:_MAX_NAMES]))}"
-        self._server.report_text("info", text)
+        self._server.reports.add("info", text)

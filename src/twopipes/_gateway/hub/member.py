@@ -95,6 +95,7 @@ class Member:
         problem: Why it could not be opened, or was lost for good, the last time; ``None`` if it is fine.
         lists: The items of each list method that was read.
         level: The log level that hosts want.
+        after: The end of the server that this one replaces, which is awaited first: both may need the same port or file.
     """
 
     def __init__(self, name: str, config: ServerConfig | Given, settings: MemberSettings, owner: MemberOwner) -> None:
@@ -106,6 +107,7 @@ class Member:
         self.problem: TwopipesError | None = None
         self.lists: dict[str, list[Item]] = {}
         self.level: LoggingLevel | None = None
+        self.after: asyncio.Task[None] | None = None
         self._settings = settings
         self._owner = owner
         self._client: ClientIdentity | None = None
@@ -243,6 +245,8 @@ class Member:
 
     async def _open(self) -> None:
         assert self._client is not None
+        if self.after is not None:
+            await asyncio.wait([self.after])
         try:
             back = self.back = self._make_back()
             if self.level is not None:

@@ -96,7 +96,7 @@ class Reloader:
         return [f"{verb} {', '.join(map(repr, names))}" for verb, names in done.items() if names]
 
     def _report(self, level: ReportLevel, text: str) -> None:
-        self._hub.report_text(level, f"{self._file} {text}")
+        self._hub.reports.add(level, f"{self._file} {text}")
 
 
 def stamp_of(file: str | os.PathLike[str]) -> Stamp | None:

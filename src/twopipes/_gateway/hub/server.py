@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,6 +20,7 @@ from twopipes._gateway.hub.catalogue import Catalogue
 from twopipes._gateway.hub.clients import carried_extensions, carried_meta, client_of
 from twopipes._gateway.hub.introduction import CAPABILITIES, instructions_of
 from twopipes._gateway.hub.member import Member, MemberSettings, ReportLevel
+from twopipes._gateway.hub.reports import Reports
 from twopipes._gateway.hub.router import Router
 from twopipes._gateway.hub.watching import Watching
 from twopipes._gateway.manifest import LISTS
@@ -41,7 +41,6 @@ from twopipes._protocol.types import (
 )
 from twopipes._server.call_runner import CallRunner
 from twopipes._server.context import Context, Next
-from twopipes._server.log import logger
 from twopipes._session.events import NotificationReceived
 from twopipes._session.identity import ServerProfile
 from twopipes._session.subscriptions import LIST_CHANGED, Change, ListKind, honoured
@@ -54,10 +53,6 @@ _START_TIMEOUT: Final = 25.0
 _INTRODUCTION: Final = 5.0
 # Items in one page of a list. Some hosts read only the first page.
 _PAGE_SIZE: Final = 1000
-# Problems with names that are reported at once.
-_MAX_REPORTS: Final = 20
-_LOGGER: Final = "twopipes.hub"
-_PYTHON_LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _OWN_LISTS: Final = {
     "tools/list": ("tools", "tool"),
     "prompts/list": ("prompts", "prompt"),
@@ -87,6 +82,7 @@ class HubServer(PassingServer):
         handlers: Handlers of the hub's own tools, by name, that pass the call on: see :meth:`call_tool`. Such a tool must also be
             registered, so that it is listed.
         on_state: Called with each server whose state or lists have changed.
+        reports: Reports to people.
         jobs: Run while the hub is served, and are cancelled before its servers are ended.
     """
 
@@ -109,13 +105,13 @@ class HubServer(PassingServer):
         self.jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
         own = {method: partial(self._own_items, *where) for method, where in _OWN_LISTS.items()}
         self.catalogue = Catalogue(self.members, own, separator=separator, page_size=page_size)
+        self.reports = Reports(self.log)
         self._member_settings = members or MemberSettings()
         self._is_shared = is_shared
         self._router = Router(self.members, self.catalogue, is_lazy=is_lazy, start_timeout=start_timeout)
         self._listed: set[str] = set()  # the lists that hosts have read, or want to know the changes of
         self._watched: dict[CallRunner, set[str]] = {}  # by legacy hosts
         self._watching = Watching(self.catalogue.owner_of, lambda member, text: self.report(member, "warning", text))
-        self._reported: set[str] = set()
         self._closing: set[asyncio.Task[None]] = set()  # servers that were removed
         for name, config in (servers or {}).items():
             self._join(name, config)
@@ -139,24 +135,18 @@ class HubServer(PassingServer):
         Raises:
             KeyError: There is no server of that name.
         """
-        member = self.members.pop(name)
-        self.catalogue.remove(member)
-        self._watching.renew()
-        for method, (_, kind) in LISTS.items():
-            if member.lists.get(method):
-                self._announce_list(kind)
-        self._tell(member)
-        closing = asyncio.create_task(member.close(), name=f"end {name}")
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
-        await asyncio.shield(closing)  # the end of a server is never abandoned, even if the caller is cancelled
+        await asyncio.shield(self._leave(name))  # the end of a server is never abandoned, even if the caller is cancelled
 
     async def replace(self, name: str, config: ServerConfig | Given) -> Member:
-        """End a server and start it again with another configuration. It keeps its place among the servers."""
+        """End a server and start it again with another configuration. Requests that come meanwhile wait for it."""
         order = list(self.members)
-        await self.remove(name)
-        member = self.add(name, config)
+        closing = self._leave(name)
+        member = self._join(name, config)
+        member.after = closing
         self.arrange(order)
+        self._router.added(member)
+        self._tell(member)
+        await asyncio.shield(closing)
         return member
 
     def arrange(self, names: Sequence[str]) -> None:
@@ -173,6 +163,19 @@ class HubServer(PassingServer):
         self.catalogue.add(member)
         self._set_level(member)
         return member
+
+    def _leave(self, name: str) -> asyncio.Task[None]:
+        member = self.members.pop(name)
+        self.catalogue.remove(member)
+        self._watching.renew()
+        for method, (_, kind) in LISTS.items():
+            if member.lists.get(method):
+                self._announce_list(kind)
+        self._tell(member)
+        closing = asyncio.create_task(member.close(), name=f"end {name}")
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        return closing
 
     # What Server does for its own tools
 
@@ -454,24 +457,12 @@ class HubServer(PassingServer):
         if LISTS[method][1] == "resources":
             self._watching.renew()
         self._announce_list(LISTS[method][1])
-        self._report_names()
+        self.reports.problems(self.catalogue.problems())
         self._tell(member)
 
     def report(self, member: Member, level: ReportLevel, text: str) -> None:
         """Report to people what happened to a server: on stderr, and in the log messages of hosts."""
-        self.report_text(level, f"Server {member.name!r}: {text}")
-
-    def report_text(self, level: ReportLevel, text: str) -> None:
-        """Report something about the hub itself, likewise."""
-        # Not further lines: the last lines of a server's stderr are there already.
-        logger.log(_PYTHON_LEVELS[level], "%s", text.partition("\n")[0])
-        self.log(level, text, logger=_LOGGER)
-
-    def _report_names(self) -> None:
-        for problem in self.catalogue.problems()[:_MAX_REPORTS]:
-            if problem not in self._reported and len(self._reported) < 10 * _MAX_REPORTS:
-                self._reported.add(problem)
-                self.report_text("warning", problem)
+        self.reports.add(level, f"Server {member.name!r}: {text}")
 
     def _announce_list(self, kind: ListKind) -> None:
         is_hidden = kind == "tools" and self.catalogue.hides_tools

@@ -23,7 +23,7 @@ class Watched:
         self.reports = []
         self._news = asyncio.Event()
         self.hub = HubServer({})
-        self.hub.report_text = self._take
+        self.hub.reports.add = self._take
 
     def _take(self, level, text):
         self.reports.append((level, text.removeprefix(f"{self.file} ")))
