@@ -6,7 +6,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-from systems import WINDOWS, skipped_module
+from systems import STATE_VARIABLE, mark_excluded, skipped_module
 
 # The same examples at every run, without deadlines: a test that passed once passes again, and a change does not fail because of an
 # older defect. TWOPIPES_HYPOTHESIS=explore looks for new ones; quick is for `make quick`.
@@ -20,6 +20,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    mark_excluded(items)
+
+
 def pytest_pycollect_makemodule(module_path, parent):
     return skipped_module(module_path, parent)
 
@@ -28,6 +32,6 @@ def pytest_pycollect_makemodule(module_path, parent):
 def _keep_the_users_key(tmp_path_factory):
     """Use a temporary state folder: servers that ask for input keep their key there."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOCALAPPDATA" if WINDOWS else "XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv(STATE_VARIABLE, str(tmp_path_factory.mktemp("state")))
         patch.delenv("TWOPIPES_STATE_KEY", raising=False)
         yield

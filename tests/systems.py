@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+TABLE = Path(__file__).with_name("not_on_windows.toml")
+
 WINDOWS = sys.platform == "win32"
 LINUX = sys.platform == "linux"
+# The variable with the folder for the state of programs.
+STATE_VARIABLE = "LOCALAPPDATA" if WINDOWS else "XDG_STATE_HOME"
 
 
 def _is_wine() -> bool:
@@ -40,6 +47,10 @@ COMPILED_BY_RUST = {
 }
 
 
+# Modules that only POSIX has.
+OF_POSIX = {"fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"}
+
+
 class SkippedModule(pytest.Module):
     """A test file that imports something that cannot be installed."""
 
@@ -50,12 +61,16 @@ class SkippedModule(pytest.Module):
 
 
 def skipped_module(path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Return a replacement for a test file that cannot be imported under Wine."""
-    missing = sorted(_imports_of(path) & COMPILED_BY_RUST) if WINE else []
-    if not missing:
+    """Return a replacement for a test file that cannot be imported on Windows or under Wine."""
+    reason = None
+    if WINDOWS and (missing := sorted(_imports_of(path) & OF_POSIX)):
+        reason = f"POSIX: the whole file is about things of POSIX, such as {missing[0]}"
+    elif WINE and (missing := sorted(_imports_of(path) & COMPILED_BY_RUST)):
+        reason = f"Wine: the file needs {missing[0]}, which is compiled by Rust and needs a newer Wine"
+    if reason is None:
         return None
     module = SkippedModule.from_parent(parent, path=path)
-    module.reason = f"Wine: the file needs {missing[0]}, which is compiled by Rust and needs a newer Wine"
+    module.reason = reason
     return module
 
 
@@ -67,3 +82,32 @@ def _imports_of(path: Path) -> set[str]:
         elif isinstance(statement, ast.ImportFrom) and statement.module:
             found.update((statement.module.partition(".")[0], *(f"{statement.module}.{each.name}" for each in statement.names)))
     return found
+
+
+class Exclusion(NamedTuple):
+    """Tests that cannot run on some system, and why."""
+
+    reason: str
+    tests: list[str]  # files, or tests without their parameters; a * stands for anything
+
+
+def exclusions() -> list[Exclusion]:
+    """Return the rows of not_on_windows.toml that apply to this system."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    systems = {"windows": WINDOWS, "wine": WINE}
+    return [
+        Exclusion(f"{'POSIX' if system == 'windows' else 'Wine'}: {row['reason']}", row["tests"])
+        for system, applies in systems.items()
+        if applies
+        for row in table[system]
+    ]
+
+
+def mark_excluded(items: list[pytest.Item]) -> None:
+    """Skip the tests of the table."""
+    for exclusion in exclusions():
+        for item in items:
+            path = item.path.relative_to(TABLE.parent).as_posix()
+            name = f"{path}::{item.nodeid.partition('::')[2].partition('[')[0]}"
+            if any(each == path or fnmatchcase(name, each) for each in exclusion.tests):
+                item.add_marker(pytest.mark.skip(reason=exclusion.reason))

@@ -16,6 +16,9 @@ from processes.launching import NET
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 
+if sys.platform == "win32":
+    from processes import windows_processes
+
 # Echoes every line, and exits on EOF.
 POLITE = """
     import sys
@@ -24,17 +27,17 @@ POLITE = """
 """
 # Ignores EOF and SIGTERM.
 STUBBORN = """
-    import signal, sys
+    import signal, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("ready", flush=True)
     while True:
-        signal.pause()
+        time.sleep(3600)
 """
 # Ignores EOF, but exits on SIGTERM.
 DEAF = """
-    import signal
+    import time
     print("ready", flush=True)
-    signal.pause()
+    time.sleep(3600)
 """
 # Exits on EOF, but its grandchild holds all three pipes and ignores SIGTERM.
 FORKS_A_GRANDCHILD = """
@@ -107,6 +110,8 @@ async def line_of(child: Child) -> str:
 
 def is_running(pid: int) -> bool:
     """Return whether the process exists and is not a zombie."""
+    if sys.platform == "win32":
+        return windows_processes.is_running(pid)
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
@@ -157,6 +162,9 @@ def end_group(number: int) -> None:
 
 def end(pid: int) -> None:
     """Kill a process of the test if it still runs."""
+    if sys.platform == "win32":
+        windows_processes.kill(pid)
+        return
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -164,6 +172,11 @@ def end(pid: int) -> None:
 @contextmanager
 def watching(pid):
     """Expect the process to exit by itself at the end of the block. It is not a child of this process, so waitpid does not work."""
+    if sys.platform == "win32":
+        with windows_processes.opened(pid) as handle:
+            yield
+            assert windows_processes.wait(handle, NET), f"process {pid} still runs"
+        return
     fd = os.pidfd_open(pid)
     try:
         yield

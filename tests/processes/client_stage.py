@@ -7,7 +7,6 @@ import functools
 import gc
 import json
 import os
-import signal
 import sys
 import textwrap
 import threading
@@ -15,6 +14,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from processes.children import end, is_running
 from processes.misbehaving import SPEAK
 from twopipes._client.connect import connect
 from twopipes._client.era_cache import EraCache
@@ -150,6 +150,8 @@ class Stage:
 
     def left(self) -> list[int]:
         """Return all processes that were launched here and still run, by their environment; also unknown ones."""
+        if sys.platform == "win32":  # where the environment of a process cannot be read
+            return [pid for pid in self.pids if is_running(pid)]
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             with suppress(OSError):
@@ -162,8 +164,7 @@ class Stage:
             os.close(self._gate)
         left = self.left()
         for pid in left:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            end(pid)
         assert not left
 
 

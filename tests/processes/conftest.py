@@ -1,8 +1,8 @@
 """Real servers in real processes. All of them have exited and been reaped when a test ends."""
 
+import os
 import socket
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -10,16 +10,27 @@ import pytest
 
 from processes.client_stage import Stage
 from processes.launching import ENVIRONMENT, NET, Child, Peer, children_of_this_process, python
+from systems import LINUX, STATE_VARIABLE, WINDOWS
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "processes" in item.path.parts:
-            item.add_marker(pytest.mark.skipif(sys.platform != "linux", reason="made of POSIX processes, and counts them in /proc"))
+        if "processes" in item.path.parts and not (LINUX or WINDOWS):
+            item.add_marker(pytest.mark.skip(reason="counts processes in /proc"))
 
 
 def open_descriptors():
+    if WINDOWS:  # those of the C library
+        return {number for number in range(64) if is_open(number)}
     return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +44,7 @@ def _no_leftovers():
 
 @pytest.fixture
 def environment(tmp_path):
-    return {**ENVIRONMENT, "XDG_STATE_HOME": str(tmp_path / "state")}
+    return {**ENVIRONMENT, STATE_VARIABLE: str(tmp_path / "state")}
 
 
 @pytest.fixture

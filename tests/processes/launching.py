@@ -15,6 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+if sys.platform == "win32":
+    from processes import windows_processes
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Seconds. The limit of every wait; only a hang reaches it.
 NET = 60
@@ -245,6 +248,8 @@ def python(*arguments: Any) -> list[str]:
 
 def children_of_this_process() -> set[int]:
     """Return all children, including zombies."""
+    if sys.platform == "win32":
+        return windows_processes.children_of(os.getpid())
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError):  # a thread that has ended since

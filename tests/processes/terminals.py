@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import pty
 import select
 import subprocess
 import sys
@@ -12,6 +11,9 @@ import time
 from typing import Any
 
 from processes.launching import NET
+
+if sys.platform != "win32":
+    import pty
 
 # Takes the terminal as its controlling one, as a shell does, so that Ctrl-C sends a signal; then becomes the program.
 _AT_A_TERMINAL = """

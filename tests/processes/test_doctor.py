@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import pty
 import shlex
 import signal
 import subprocess
@@ -20,6 +19,9 @@ from twopipes._tools.doctor.codes import CODES
 from twopipes._tools.doctor.diagnose import diagnose
 from twopipes._tools.doctor.display import steps_of_attempt
 from twopipes._tools.doctor.examination import DoctorTimeouts, Examination
+
+if sys.platform != "win32":
+    import pty
 
 BROKEN = Path(__file__).parent / "broken_servers"
 GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "a-server-that-will-not-connect.md"

@@ -2,14 +2,17 @@
 
 import json
 import os
-import pty
 import select
 import subprocess
+import sys
 
 import pytest
 
 from processes.launching import EXAMPLES, INITIALIZE, INITIALIZED, NET, PING, call, lines, modern, python, text_of
 from twopipes import trace
+
+if sys.platform != "win32":
+    import pty
 
 # Writes to standard output at every opportunity, in every way.
 NOISY = """

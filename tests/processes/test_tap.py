@@ -1,9 +1,9 @@
 """``twopipes tap`` between a host and a server: it passes on and records everything, and no process remains."""
 
 import os
-import pty
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,9 @@ from processes.children import DEAF, is_running, program
 from processes.launching import EXAMPLES, NET, call, lines, python, text_of
 from processes.tapping import ECHO, MIB, NASTY, bytes_of, command_of_tap, events_of, names_of, wait_until
 from twopipes.trace import Line, read
+
+if sys.platform != "win32":
+    import pty
 
 # Prints which signal it got, and exits on EOF.
 LISTENS = """

@@ -1,11 +1,9 @@
 """``twopipes view`` as a process: in a pipe, at a terminal, and while a trace is being written."""
 
-import fcntl
 import os
-import pty
 import signal
 import struct
-import termios
+import sys
 
 import pytest
 
@@ -14,6 +12,11 @@ from twopipes._cli import main
 from twopipes._trace.format import Event, Line, encode
 from unit.trace.recordings import HEADER, handshake, note, write_trace
 from unit.trace.recordings import call as asked
+
+if sys.platform != "win32":
+    import fcntl
+    import pty
+    import termios
 
 VIEW = ("-m", "twopipes", "view")
 STEPS = [

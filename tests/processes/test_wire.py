@@ -1,16 +1,19 @@
 """Hostile, huge and early input to a real server: the next good line is always served."""
 
-import fcntl
 import json
 import os
 import re
 import select
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from processes.launching import EXAMPLES, INITIALIZE, INITIALIZED, NET, PING, call, lines, modern, python, request, text_of
+
+if sys.platform != "win32":
+    import fcntl
 
 MIB = 1024 * 1024
 

@@ -74,6 +74,7 @@ class Wine:
             shutil.rmtree(self.packages, ignore_errors=True)
             install_packages(self.packages)
             stamp.write_text(wanted, encoding="utf-8")
+        write_metadata(self.packages)
         # Not PYTHONPATH, which a server with a minimal environment does not inherit.
         paths = "\n".join(map(windows_path, (self.packages, ROOT / "src")))
         (self.python.parent / "Lib" / "site-packages" / "twopipes.pth").write_text(paths, encoding="utf-8")
@@ -135,6 +136,14 @@ def install_packages(folder: Path) -> None:
         *("install", "--target", str(folder), "--platform", "win_amd64", "--python-version", "3.11"),
         *("--implementation", "cp", "--only-binary=:all:", *PACKAGES),
     )
+
+
+def write_metadata(folder: Path) -> None:
+    """Write the metadata of twopipes, which runs from its source folder."""
+    version = (ROOT / "src" / "twopipes" / "_version.py").read_text(encoding="utf-8").split('"')[-2]
+    place = folder / f"twopipes-{version}.dist-info"
+    place.mkdir(exist_ok=True)
+    (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: twopipes\nVersion: {version}\n", encoding="utf-8")
 
 
 def pip(*arguments: str) -> None:

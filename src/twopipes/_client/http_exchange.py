@@ -265,6 +265,7 @@ def _socket(info: Any) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _TCP_KEEP_ALIVE:
-        if hasattr(socket, name):
+        # Without these the system's own intervals apply: Windows had none before version 1709, and Wine has none.
+        with suppress(AttributeError, OSError):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return made
