@@ -105,7 +105,7 @@ async def line_of(child: Child) -> str:
     found = b""
     while not found.endswith(b"\n") and (chunk := await child.channel.read()):
         found += chunk
-    return found.decode().rstrip("\n")
+    return found.decode().rstrip("\r\n")
 
 
 def is_running(pid: int) -> bool:

@@ -208,9 +208,7 @@ def _actual_host(host: Host, file: HostFile) -> Host:
     return HOSTS["opencode-2"] if isinstance(servers, dict) and not isinstance(servers.get("type"), str) else host
 
 
-def _with_tap(words: Sequence[str], *, windows: bool = sys.platform == "win32") -> list[str]:
-    if windows:
-        raise UsageError("--tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
+def _with_tap(words: Sequence[str]) -> list[str]:
     if not sys.executable:
         raise UsageError("--tap: the path of this Python is unknown; write the path of twopipes in front of the command instead")
     return [sys.executable, "-m", "twopipes", "tap", "--", *words]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 from twopipes._tools.exit_codes import CANNOT_EXECUTE, NOT_FOUND, exit_code_help
 from twopipes._tools.usage import UsageError, read_words, report_error
@@ -12,11 +13,16 @@ from twopipes._trace.recorder import default_path, header_for, names_to_redact
 if sys.platform != "win32":
     from twopipes._process.relay import Relay, exit_like, write_stderr
     from twopipes._trace.tap_recorder import TapRecorder
+else:
+    from twopipes._process.windows_relay import WindowsRelay
+    from twopipes._trace.recorder import Recorder
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else here
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
+
+    from twopipes._trace.recorder import Recorder
 
 _USAGE = "usage: twopipes tap [-o FILE] [--redact KEY]... [--quiet] -- CMD... | [--http PORT] URL"
 _HELP = f"""\
@@ -77,9 +83,7 @@ def tap(arguments: Sequence[str]) -> int:
         return tap_http(url, options.get("--http", [None])[-1], output, redact, is_quiet=is_quiet)
     if not command or not command[0]:
         raise UsageError(f"no server given; put its command after --. {_USAGE}")
-    if sys.platform != "win32":
-        return _relay(command, output, redact, is_quiet=is_quiet)
-    raise UsageError("twopipes tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
+    return _relay(command, output, redact, is_quiet=is_quiet)
 
 
 def _find_url(plain: list[str], command: list[str] | None) -> tuple[str | None, list[str], list[str] | None]:
@@ -93,33 +97,54 @@ def _find_url(plain: list[str], command: list[str] | None) -> tuple[str | None, 
     return urls[0], [word for word in plain if word != urls[0]], None
 
 
+def _relay(command: list[str], output: str | None, redact: list[str], *, is_quiet: bool) -> int:
+    try:
+        relay = _start_relay(command)
+    except (OSError, ValueError) as error:
+        code, reason = _start_error(command, error)
+        return report_error(reason, code)
+    recorder = None
+    try:
+        path = os.path.abspath(output or default_path(os.path.basename(command[0])))
+        recorder = _open_recorder(path, command, names_to_redact(redact))
+        if not is_quiet:
+            write_stderr(f"twopipes tap: recording to {path}\n")
+    except (OSError, RuntimeError) as error:  # the server runs anyway
+        write_stderr(f"twopipes tap: nothing is recorded: {error}\n")
+    status = relay.run(_NoRecorder() if recorder is None else recorder)
+    if recorder is not None:
+        recorder.close(_CLOSE_TIMEOUT)
+    return exit_like(status)
+
+
+def _report_loss(sentence: str) -> None:
+    write_stderr(f"twopipes tap: {sentence}\n")
+
+
 if sys.platform != "win32":
 
-    def _relay(command: list[str], output: str | None, redact: list[str], *, is_quiet: bool) -> int:
-        try:
-            relay = Relay(command)
-        except (OSError, ValueError) as error:
-            code, reason = _start_error(command, error)
-            return report_error(reason, code)
-        recorder = None
-        try:
-            path = os.path.abspath(output or default_path(os.path.basename(command[0])))
-            names = names_to_redact(redact)
-            recorder = TapRecorder(
-                path,
-                header_for("tap", argv=command, redact=names),
-                names,
-                on_loss=lambda sentence: write_stderr(f"twopipes tap: {sentence}\n"),
-                patience=_CLOSE_TIMEOUT,
-            )
-            if not is_quiet:
-                write_stderr(f"twopipes tap: recording to {path}\n")
-        except (OSError, RuntimeError) as error:  # the server runs anyway
-            write_stderr(f"twopipes tap: nothing is recorded: {error}\n")
-        status = relay.run(_NoRecorder() if recorder is None else recorder)
-        if recorder is not None:
-            recorder.close()
-        return exit_like(status)
+    def _start_relay(command: list[str]) -> Relay:
+        return Relay(command)
+
+    def _open_recorder(path: str, command: list[str], names: Sequence[str]) -> Recorder:
+        header = header_for("tap", argv=command, redact=names)
+        return TapRecorder(path, header, names, on_loss=_report_loss, patience=_CLOSE_TIMEOUT)
+
+else:
+
+    def _start_relay(command: list[str]) -> WindowsRelay:
+        return WindowsRelay(command)
+
+    def _open_recorder(path: str, command: list[str], names: Sequence[str]) -> Recorder:
+        # In this process: without fork, another one would take as long to start as the server itself.
+        return Recorder(path, header_for("tap", argv=command, redact=names), names, on_loss=_report_loss)
+
+    def write_stderr(text: str) -> None:
+        with suppress(OSError):
+            os.write(2, text.encode(errors="backslashreplace"))
+
+    def exit_like(status: int) -> NoReturn:
+        os._exit(status)
 
 
 class _NoRecorder:

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, force_setattr
 
+from twopipes._process.batch_file import LINE_BREAKS, is_batch_file
 from twopipes._process.environment import EnvironmentPolicy, check_environment, environment_of
 from twopipes._process.lookup import look_up, search_path
 from twopipes._process.shutdown import ShutdownPlan
@@ -23,8 +24,6 @@ from twopipes.settings import Sandbox
 
 MASK = "***"
 POLICIES = ("minimal", "inherit", "explicit")
-# Characters that cmd.exe, which runs batch files, interprets in an argument; not all of them can be quoted.
-MEANT_FOR_CMD = frozenset('"%!^&|<>\r\n')
 
 
 class _Words(Struct, frozen=True):
@@ -128,13 +127,13 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         return shlex.join(self.argv)
 
     def _check_batch_file(self, executable: str, *, windows: bool = sys.platform == "win32") -> None:
-        if not windows or not executable.lower().endswith((".cmd", ".bat")):
+        if not windows or not is_batch_file(executable):
             return
         for word in self.argv[1:]:
-            if MEANT_FOR_CMD & set(word):
+            if LINE_BREAKS & set(word):
                 raise self.failure(
                     "refused",
-                    detail=f"{executable} is a batch file, and cmd.exe would change its argument {word!r}; call its program",
+                    detail=f"{executable} is a batch file, and no batch file can get the line break in {word!r}; call its program",
                 )
 
     def _parts(self) -> Iterator[tuple[str, object]]:

@@ -14,11 +14,13 @@ import sys
 
 if sys.platform == "win32":
     import ctypes
+    import os
     import subprocess
     from collections.abc import Mapping
     from ctypes import wintypes
     from typing import Any
 
+    from twopipes._process.batch_file import batch_command_line, is_batch_file
     from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
     from twopipes._process.process_group import Launch, ProcessGroup
 
@@ -111,8 +113,13 @@ if sys.platform == "win32":
             flags = subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED
             if not shares_console:
                 flags |= subprocess.CREATE_NO_WINDOW  # a GUI program must not open a console window
+            command: list[str] | str = launch.argv
+            shell = None
+            if is_batch_file(launch.argv[0]):
+                command, shell = batch_command_line(launch.argv), os.path.join(os.environ["SYSTEMROOT"], "System32", "cmd.exe")
+            streams_of_child: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
             process = subprocess.Popen(
-                launch.argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, creationflags=flags, close_fds=True
+                command, executable=shell, env=env, cwd=cwd, **streams_of_child, creationflags=flags, close_fds=True
             )
             # Popen has no public attribute for the handle. Unlike the process id, the handle cannot be reused.
             handle = int(process._handle)  # type: ignore[attr-defined]  # noqa: SLF001
