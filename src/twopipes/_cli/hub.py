@@ -13,6 +13,7 @@ from msgspec import structs
 
 from twopipes._cli import serving_options
 from twopipes._cli.durations import positive_seconds_in
+from twopipes._cli.sandbox_options import SANDBOX_HELP, SANDBOX_SWITCHES, SANDBOX_WITH_VALUE, sandbox_in
 from twopipes._cli.serving_options import HTTP_HELP, WHERE_HELP, Options, last_of, where_to_serve
 from twopipes._gateway.hub.member import Member, MemberSettings
 from twopipes._gateway.hub.server import HubServer
@@ -26,6 +27,7 @@ from twopipes._tools.exit_codes import OK, exit_code_help
 from twopipes._tools.terminal import visible
 from twopipes._tools.usage import UsageError, read_words
 from twopipes.errors import LocalProtocolError, TwopipesError
+from twopipes.settings import Sandbox
 
 if TYPE_CHECKING:
     from twopipes._gateway.hub.reload import Stamp
@@ -35,7 +37,8 @@ _USAGE = "usage: twopipes hub FILE [--http PORT | --unix PATH | --tcp HOST:PORT]
 _HELP = f"""\
 usage: twopipes hub FILE [--http [HOST:]PORT | --unix PATH | --tcp HOST:PORT]
                     [--search] [--only SERVER] [--tools PATTERN]
-                    [--without PATTERN] [--read-only] [OPTION ...]
+                    [--without PATTERN] [--read-only] [--sandbox]
+                    [OPTION ...]
 
 Serves the servers of a configuration file as one server. The names of their
 tools and prompts begin with the name of the server: github__create_issue. A
@@ -72,6 +75,8 @@ options:
                      folder, for twopipes view
   -h, --help         show this help
 
+a sandbox for each command in the file that has none of its own there:
+{SANDBOX_HELP}
 examples:
   twopipes hub servers.json
   twopipes hub ~/.claude.json --only github --only time --read-only
@@ -82,9 +87,10 @@ examples:
 
 _WITH_VALUE = (
     *serving_options.WITH_VALUE,
+    *SANDBOX_WITH_VALUE,
     *("--only", "--tools", "--without", "--separator", "--idle", "--start-timeout", "--host", "--trace"),
 )
-_SWITCHES = (*serving_options.SWITCHES, "--search", "--read-only", "--lazy", "--no-watch")
+_SWITCHES = (*serving_options.SWITCHES, *SANDBOX_SWITCHES, "--search", "--read-only", "--lazy", "--no-watch")
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
 _OPTIONS = {"public": "--public", "path": "PATH in its env"}
 # The files of the hubs that have started this process: a hub must not start itself.
@@ -93,16 +99,38 @@ _HUBS: Final = "TWOPIPES_HUBS"
 _MAX_NAMES: Final = 20
 
 
+class Source(NamedTuple):
+    """Where the servers come from."""
+
+    file: str
+    host: str | None  # whose format the file has
+    only: tuple[str, ...]  # the names of the servers to serve; empty for all
+    sandbox: Sandbox | None  # of commands that have none of their own
+
+    def read(self) -> dict[str, ServerConfig]:
+        """Return the servers that are wanted. Raises ``ConfigError`` if the file cannot be used."""
+        found = load(self.file, host=self.host)
+        wanted = {name: config for name, config in found.items() if config.enabled and (not self.only or name in self.only)}
+        return {name: self._completed(config) for name, config in wanted.items()}
+
+    def _completed(self, config: ServerConfig) -> ServerConfig:
+        """Add the sandbox, and let a server know by which hubs it was started."""
+        if config.command is None or config.problem is not None:
+            return config
+        chain = os.pathsep.join([*_hubs_above(), os.path.realpath(self.file)])
+        env = {**(config.env or {}), _HUBS: literal(chain)}
+        return structs.replace(config, env=env, sandbox=config.sandbox or self.sandbox)
+
+
 class Hub(NamedTuple):
     """What the command line asks for."""
 
-    file: str
+    source: Source
     servers: dict[str, ServerConfig]
     seen: Stamp | None  # the version of the file; None if it is not watched
     where: dict[str, Any]  # the arguments of Server.run() for the side of the hosts
     members: MemberSettings
     options: dict[str, Any]  # further arguments of HubServer
-    read: partial[dict[str, ServerConfig]]
     is_searched: bool
 
 
@@ -133,12 +161,13 @@ def read_hub(arguments: Sequence[str]) -> Hub:
     file = os.path.expanduser(plain[0])
     _refuse_itself(file)
     seen = _stamp(file) if "--no-watch" not in options else None
-    host, only = last_of(options, "--host"), tuple(options.get("--only", ()))
-    servers = read_servers(file, host)
+    sandbox = sandbox_in(options)
+    source = Source(file, last_of(options, "--host"), (), None if sandbox is None else Sandbox(**sandbox))
+    servers = source.read()
+    only = tuple(options.get("--only", ()))
     _check_names(file, servers, only)
     servers = {name: config for name, config in servers.items() if not only or name in only}
-    read = partial(read_servers, file, host, only)
-    return Hub(plain[0], servers, seen, where, _member_settings(options), more, read, "--search" in options)
+    return Hub(source._replace(only=only), servers, seen, where, _member_settings(options), more, "--search" in options)
 
 
 def make_hub(wanted: Hub) -> HubServer:
@@ -152,23 +181,9 @@ def make_hub(wanted: Hub) -> HubServer:
     if wanted.seen is not None:
         from twopipes._gateway.hub.reload import Reloader  # only if the file is watched
 
-        server.jobs.append(Reloader(server, wanted.file, wanted.read, seen=wanted.seen).run)
+        server.jobs.append(Reloader(server, wanted.source.file, wanted.source.read, seen=wanted.seen).run)
     server.on_state.append(_StartReport(server))
     return server
-
-
-def read_servers(file: str, host: str | None, only: Sequence[str] = ()) -> dict[str, ServerConfig]:
-    """Return the servers of the file that are wanted. Raises ``ConfigError`` if the file cannot be used."""
-    found = load(file, host=host)
-    chain = os.pathsep.join([*_hubs_above(), os.path.realpath(file)])
-    return {name: _marked(config, chain) for name, config in found.items() if config.enabled and (not only or name in only)}
-
-
-def _marked(config: ServerConfig, chain: str) -> ServerConfig:
-    """Let a server know by which hubs it was started."""
-    if config.command is None or config.problem is not None:
-        return config
-    return structs.replace(config, env={**(config.env or {}), _HUBS: literal(chain)})
 
 
 def _hubs_above() -> list[str]:

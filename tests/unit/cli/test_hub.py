@@ -13,6 +13,7 @@ from twopipes._host.references import literal
 from twopipes._http.options import HttpOptions
 from twopipes._tools.usage import UsageError
 from twopipes.errors import ConfigError
+from twopipes.settings import Sandbox
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +42,10 @@ def test_the_enabled_servers_of_the_file_are_served(file):
     assert list(found.servers) == ["one", "two"]
     assert found.servers["one"].command == (sys.executable, "server.py")
     assert found.servers["two"].url == "https://h/mcp"
-    assert (found.where, found.is_searched, found.file) == ({}, False, file)
+    assert (found.where, found.is_searched, found.source.file) == ({}, False, file)
     assert found.options == {"is_lazy": False, "is_shared": False}
     assert found.seen is not None
-    assert list(found.read()) == ["one", "two"]
+    assert list(found.source.read()) == ["one", "two"]
 
 
 def test_only_some_servers(file):
@@ -95,6 +96,19 @@ def test_what_the_options_make(file):
     searched = make_hub(read_hub([file, "--search", "--no-watch"]))
     assert list(searched.tools.entries) == ["search_tools", "describe_tool", "call_tool"]
     assert searched.jobs == []
+
+
+def test_commands_without_a_sandbox_get_that_of_the_options(tmp_path):
+    path = tmp_path / "servers.json"
+    own = {"command": "x", "sandbox": {"read": ["/usr"]}}
+    path.write_text(json.dumps({"mcpServers": {"own": own, "plain": {"command": "x"}, "far": {"url": "https://h/mcp"}}}))
+    assert read_hub([str(path)]).servers["plain"].sandbox is None
+    words = ["--sandbox-read", str(tmp_path), "--sandbox-network"]
+    found = read_hub([str(path), *words])
+    assert found.servers["plain"].sandbox == Sandbox(read=[str(tmp_path)], network=True)
+    assert found.servers["own"].sandbox == Sandbox(read=["/usr"])
+    assert found.servers["far"].sandbox is None
+    assert found.source.read() == found.servers
 
 
 def test_a_hub_does_not_start_itself(file, monkeypatch, tmp_path):
