@@ -1,7 +1,7 @@
 """Measure ``twopipes hub`` in front of 20 servers with 500 tools. `make bench-hub`.
 
-The start is a ratio within one round: the time from launch to all tools listed through the hub, and the time of the slowest of the
-same servers when a host starts all of them at once. A call is compared with the same call through ``twopipes bridge``, and directly.
+The start is a ratio within one round: the time from launch to all tools listed through the hub, over that of the slowest of the
+same servers if a host starts all of them at once. A call is compared with the same call through ``twopipes bridge``, and directly.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from math import inf
 from typing import Any, Final, Literal, Protocol
@@ -47,6 +47,8 @@ _FIRST_RETRY: Final = 5.0
 _LONGEST_RETRY: Final = 300.0
 # Seconds after which a list is read again for a host, if the server does not announce changes.
 _MAX_AGE: Final = 5.0
+
+_UNCOUNTED: Final = nullcontext()
 
 
 class MemberSettings(Struct, frozen=True, kw_only=True):
@@ -139,6 +141,12 @@ class Member:
         return None if self.back is None else self.back.opened
 
     @property
+    def running(self) -> tuple[Back, Opened] | None:
+        """The connection to it and what it reported, if it runs. It may be restarting."""
+        back = self.back
+        return (back, back.opened) if back is not None and back.is_running and back.opened is not None else None
+
+    @property
     def is_closed(self) -> bool:
         """Whether it was removed from the hub."""
         return self.state == "closed"
@@ -183,8 +191,8 @@ class Member:
             TwopipesError: It cannot be opened.
         """
         back = self.back
-        if back is not None and back.is_running and back.opened is not None:
-            return back, back.opened
+        if self.running is not None:
+            return self.running
         if back is not None and back.opened is not None:  # it was stopped because it was idle
             return back, await back.ready(client)
         if not self.is_closed:
@@ -194,9 +202,9 @@ class Member:
             return self.back, self.back.opened
         raise ClientClosed if self.problem is None else copy(self.problem)  # each caller gets its own exception
 
-    def used(self) -> Any:
+    def used(self) -> AbstractContextManager[None]:
         """Count as a user, for the time of a ``with`` block, so that it is not stopped as idle."""
-        return self._idle.used()
+        return _UNCOUNTED if self._settings.idle is None else self._idle.used()
 
     def refresh_unannounced(self, method: str) -> None:
         """Read a list again in the background, if the server does not announce changes and the list is old."""

@@ -9,8 +9,10 @@ from typing import Any
 
 from twopipes._gateway.front_call import ClientIdentity
 from twopipes._gateway.hub.catalogue import Catalogue
+from twopipes._gateway.hub.clients import client_of
 from twopipes._gateway.hub.member import Member
 from twopipes._host.names import NameTable
+from twopipes._server.context import Context
 from twopipes.errors import NotFound
 
 
@@ -30,26 +32,32 @@ class Router:
         self._is_lazy = is_lazy
         self._start_timeout = start_timeout
         self._client: ClientIdentity | None = None  # of the first host
+        self._are_started = False  # every server that is there now
         self._updated = asyncio.Event()  # set, and replaced, when something about a server has changed
 
     # Starting
 
-    def meet(self, client: ClientIdentity) -> None:
-        """Remember the first client, with whose capabilities the servers are opened, and start them."""
-        self._client = self._client or client
+    def meet(self, context: Context) -> None:
+        """Remember the client of the first host, with whose capabilities the servers are opened, and start them."""
+        if self._client is None:
+            self._client = client_of(context)
         if not self._is_lazy:
             self.start_all()
 
     def start_all(self) -> None:
         """Start every server that was never started."""
-        assert self._client is not None
-        for member in self._members.values():
-            member.start(self._client)
+        if not self._are_started:
+            assert self._client is not None
+            self._are_started = True
+            for member in self._members.values():
+                member.start(self._client)
 
     def added(self, member: Member) -> None:
         """Start a new server, if the others are started."""
         if self._client is not None and not self._is_lazy:
             member.start(self._client)
+        else:
+            self._are_started = False
 
     def updated(self) -> None:
         """Wake what waits for a server."""

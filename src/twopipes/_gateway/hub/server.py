@@ -110,7 +110,6 @@ class HubServer(PassingServer):
         self._is_shared = is_shared
         self._router = Router(self.members, self.catalogue, is_lazy=is_lazy, start_timeout=start_timeout)
         self._listed: set[str] = set()  # the lists that hosts have read, or want to know the changes of
-        self._watched: dict[CallRunner, set[str]] = {}  # by legacy hosts
         self._watching = Watching(self.catalogue.owner_of, lambda member, text: self.report(member, "warning", text))
         self._closing: set[asyncio.Task[None]] = set()  # servers that were removed
         for name, config in (servers or {}).items():
@@ -230,7 +229,7 @@ class HubServer(PassingServer):
     # Requests of hosts
 
     async def _forward(self, context: Context) -> Result:
-        self._router.meet(client_of(context))
+        self._router.meet(context)
         method = context.call.method
         if method in LISTS:
             return await self._list(context)
@@ -253,7 +252,7 @@ class HubServer(PassingServer):
         self._listed.add(LISTS[call.method][1])
         for member in self.members.values():
             member.refresh_unannounced(call.method)
-        return self.catalogue.page(call.method, call.dialect, params.cursor, self._profile.short_info)
+        return self.catalogue.page(call.method, call.dialect, params.cursor, self.info)
 
     async def _call_tool(self, context: Context) -> Result:
         name = _params(context).name
@@ -347,7 +346,7 @@ class HubServer(PassingServer):
 
         try:
             with member.used():
-                back, opened = await member.ready(client_of(context))
+                back, opened = member.running or await member.ready(client_of(context))
                 result = await self._pass_on(back, opened, context, prepare)
         except McpError:
             raise
@@ -364,7 +363,7 @@ class HubServer(PassingServer):
     # What the session handles itself
 
     async def _perform(self, context: Context, call_next: Next) -> Result:
-        self._router.meet(client_of(context))
+        self._router.meet(context)
         runner = FrontCall(context).runner
         match context.call.method:
             case "initialize" | "server/discover":
@@ -375,9 +374,12 @@ class HubServer(PassingServer):
                 for member in self.members.values():
                     self._set_level(member)
             case "resources/subscribe":
-                await self._watch(runner, context.call.params.uri)
+                uri = context.call.params.uri
+                if not self._is_own(uri):
+                    await self._router.owner_of(uri)
+                    await self._watching.subscribe(runner, uri)
             case "resources/unsubscribe":
-                self._unwatch(runner, context.call.params.uri)
+                self._watching.unsubscribe(runner, context.call.params.uri)
             case "subscriptions/listen":
                 return await self._listen(context, call_next)
         return await call_next(context)
@@ -386,19 +388,6 @@ class HubServer(PassingServer):
         """Set the level that the most verbose host wants."""
         if self._levels:
             member.set_level(min(self._levels.values(), key=LOGGING_LEVELS.index))
-
-    async def _watch(self, runner: CallRunner, uri: str) -> None:
-        watched = self._watched.setdefault(runner, set())
-        if uri not in watched and not self._is_own(uri):
-            await self._router.owner_of(uri)
-            await self._watching.add(uri)
-            watched.add(uri)
-
-    def _unwatch(self, runner: CallRunner, uri: str) -> None:
-        watched = self._watched.get(runner, set())
-        if uri in watched:
-            watched.remove(uri)
-            self._watching.remove(uri)
 
     async def _listen(self, context: Context, call_next: Next) -> Result:
         wanted = honoured(context.call.params.notifications, CAPABILITIES)
@@ -428,8 +417,7 @@ class HubServer(PassingServer):
 
     async def _stopped(self, runner: CallRunner) -> None:
         self._levels.pop(runner, None)
-        for uri in self._watched.pop(runner, ()):
-            self._watching.remove(uri)
+        self._watching.forget(runner)
 
     # Called by members
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from twopipes._gateway.back import Back
 from twopipes._gateway.hub.member import Member
+from twopipes._server.call_runner import CallRunner
 from twopipes._session.subscriptions import with_parents
 from twopipes.errors import TwopipesError
 
@@ -25,6 +26,7 @@ class Watching:
         self._report = report
         self._counts: Counter[str] = Counter()
         self._watched: dict[str, Back] = {}  # where each URI is watched
+        self._sessions: dict[CallRunner, set[str]] = {}  # what legacy hosts watch
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def add(self, uri: str) -> None:
@@ -49,6 +51,25 @@ class Watching:
             back = self._watched.pop(uri, None)
             if back is not None:
                 back.unwatch(uri)
+
+    async def subscribe(self, runner: CallRunner, uri: str) -> None:
+        """Watch a URI for a legacy session, once. Raises as :meth:`add`."""
+        watched = self._sessions.setdefault(runner, set())
+        if uri not in watched:
+            await self.add(uri)
+            watched.add(uri)
+
+    def unsubscribe(self, runner: CallRunner, uri: str) -> None:
+        """Undo :meth:`subscribe`, if there was one."""
+        watched = self._sessions.get(runner, set())
+        if uri in watched:
+            watched.remove(uri)
+            self.remove(uri)
+
+    def forget(self, runner: CallRunner) -> None:
+        """Undo everything for a session that has ended."""
+        for uri in self._sessions.pop(runner, ()):
+            self.remove(uri)
 
     def concerns(self, back: Back, uri: str) -> bool:
         """Whether a host watches this resource, or one that contains it, at this server."""
