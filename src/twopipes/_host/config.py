@@ -21,7 +21,7 @@ from twopipes.settings import Sandbox, Timeouts
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """How to reach one server of a group: a command or an address, and what applies to it.
 
-    ``repr`` never shows a value of ``env`` or ``headers``.
+    ``repr`` never shows a value of ``env`` or ``headers``, nor the query of a URL.
 
     Args:
         command: The executable and its arguments. Give this or ``url``.
@@ -97,6 +97,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
             value = getattr(self, field)
             if field in {"env", "headers"} and value is not None:
                 yield field, dict.fromkeys(value, MASK)
+            elif field == "url" and value is not None:
+                yield field, f"{value.partition('?')[0]}?{MASK}" if "?" in value else value
             elif value != _DEFAULTS[field]:
                 yield field, list(value) if field == "command" else value
 

@@ -1,6 +1,7 @@
 """The configuration files of hosts, each read as its host would read it."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from msgspec import structs
 from twopipes._cli import main
 from twopipes._host.config import ServerConfig
 from twopipes._host.files.host_table import HOSTS, OTHER_HOSTS, Machine
+from twopipes._host.files.reading import READING
 from twopipes._host.files.recognition import read_document
 from twopipes._host.files.values import nested
 from twopipes._host.references import refers, resolved
@@ -442,6 +444,13 @@ def test_the_home_folder_is_expanded(folder):
 
 
 # Which host a file belongs to
+
+
+def test_the_reference_has_a_row_for_every_host():
+    page = (Path(__file__).parents[3] / "docs/reference/configuration-files.md").read_text(encoding="utf-8")
+    rows = [line.partition(" | ")[0] for line in page.partition("## Files of hosts")[2].splitlines() if line.startswith("| `")]
+    assert [name for row in rows for name in re.findall(r"`([\w-]+)`", row)] == [host for host in READING if host != "generic"]
+    assert READING.keys() == HOSTS.keys() | OTHER_HOSTS.keys()
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_values_of_variables_and_headers_are_not_shown():
         "ServerConfig(command=['a'], env={'TOKEN': '***'}, timeouts=Timeouts(connect=3, probe=5.0, request=60.0, total=600.0, "
         "shutdown=2.0))"
     )
-    remote = ServerConfig(url="https://host/mcp", headers={"Authorization": "secret"})
+    remote = ServerConfig(url="https://host/mcp?key=secret", headers={"Authorization": "secret"})
     assert "secret" not in f"{remote!r} {remote.__rich_repr__()}"
 
 
