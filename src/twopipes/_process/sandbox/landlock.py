@@ -1,4 +1,4 @@
-"""Enforce a policy with Landlock, a security module of Linux, for machines without bubblewrap. See docs/decisions/0041."""
+"""Enforce a policy with Landlock, a security module of Linux, for machines without bubblewrap. See docs/decisions/0045."""
 
 from __future__ import annotations
 
