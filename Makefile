@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage http gateway quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway windows windows-all rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway windows windows-all rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,19 +56,29 @@ UNIT_TESTS := tests/unit tests/properties tests/test_conversations.py tests/test
 MUTANT_TESTS := $(wildcard tests/check/test_*.py)
 # Only `make http` runs these: attacks, and servers in processes of their own.
 HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
+# Only `make sandbox` runs these, because it installs bubblewrap first.
+SANDBOX_TESTS := $(wildcard tests/processes/test_sandbox*.py)
 # Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
 GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py keep*.py share*.py)))
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%)
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%) $(SANDBOX_TESTS:%=--ignore=%)
 
 http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HTTP_TESTS)
 
 gateway: $(STAMPS)/dev ## run the tests of the gateway, in one process and in many
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(GATEWAY_TESTS)
+
+# bubblewrap: an installed one, or Debian's package, which only root can install. Where an engine does not work, its tests are skipped
+# with the reason, unless SANDBOX_REQUIRED is set.
+$(STAMPS)/sandbox: pyproject.toml $(STAMPS)/dev
+	{ command -v bwrap || { apt-get update -q && apt-get install -qy --no-install-recommends bubblewrap; }; } > $(STAMPS)/sandbox.log 2>&1 && touch $@ || { cat $(STAMPS)/sandbox.log; echo "bubblewrap could not be installed; its tests will be skipped."; test -z "$$SANDBOX_REQUIRED"; }
+
+sandbox: $(STAMPS)/sandbox ## run servers in sandboxes, with every engine
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(SANDBOX_TESTS)
 
 coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests that run in one process
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)

@@ -48,6 +48,18 @@ def edit(path: str) -> str:
 
 
 @server.tool
+def look(path: str) -> str:
+    """Find out how large a file is."""
+    return attempt(lambda: os.stat(path).st_size)
+
+
+@server.tool
+def change_mode(path: str) -> str:
+    """Change the permissions of a file."""
+    return attempt(lambda: os.chmod(path, 0o600))
+
+
+@server.tool
 def follow_link(link: str, target: str) -> str:
     """Make a link to a file, and read the file through it."""
     os.symlink(target, link)
@@ -64,6 +76,17 @@ def connect(family: str, address: str, kind: str = "SOCK_STREAM") -> str:
             sock.settimeout(10)
             sock.connect(where)
             sock.send(b"x")
+
+    return attempt(act)
+
+
+@server.tool
+def listen() -> str:
+    """Listen on a port, and connect to it."""
+
+    def act():
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            socket.create_connection(listener.getsockname(), timeout=10).close()
 
     return attempt(act)
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import re
 import select
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,7 @@ from twopipes._process.shutdown import ShutdownPlan, Signal, Wait
 from twopipes.errors import StartFailed
 from twopipes.settings import Sandbox
 
+ROOT = Path(__file__).parents[2]
 # Ignores EOF, and exits on SIGTERM with a code of its own.
 GRACEFUL = """
     import signal, sys
@@ -268,6 +271,15 @@ def test_the_complaint_of_a_bubblewrap_that_does_not_work_is_shown(tmp_path):
     broken.chmod(0o755)
     text = failure([sys.executable, "-c", ""], sandbox=Sandbox())
     assert f"{broken} does not work here: No permissions to create a new namespace" in text
+
+
+@with_every_engine
+def test_the_program_of_the_page_runs(engine):
+    page = ROOT / "docs" / "howto" / "sandbox.md"
+    (text,) = re.findall(r'^```python title="confined.py"\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE)
+    text = text.replace("network=False", f"network=False, engine={engine!r}")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "Hello, Ada!\n"
 
 
 # keep
