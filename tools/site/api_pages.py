@@ -20,7 +20,7 @@ TITLES = {
     "twopipes.errors": "Errors",
     "twopipes.settings": "Settings",
     "twopipes.outcome": "Errors as values",
-    "twopipes.blocking": "Client without await",
+    "twopipes.blocking": "Without await",
     "twopipes.host": "Several servers",
     "twopipes.http": "Serving over HTTP",
     "twopipes.testing": "Testing",
