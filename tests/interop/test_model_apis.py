@@ -26,6 +26,7 @@ ODD = {
     "draft 4": {"type": "object", "properties": {"a": {"minimum": 1, "exclusiveMinimum": True}}},
     "draft 7": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"items": [{}]}}},
     "invalid": {"type": "object", "properties": {"a": {"type": "str"}}},
+    "regex": {"type": "object", "properties": {"a": {"pattern": r"^\p{L}+$"}}},
 }
 # What a model would answer: first a call, then a text.
 ANSWERS = {

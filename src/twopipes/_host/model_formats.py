@@ -6,17 +6,19 @@ schema and into the description, where the model still reads it; the server vali
 
 * Neither API takes ``anyOf``, ``oneOf``, ``allOf``, ``enum``, ``const`` or ``not`` at the root.
 * Anthropic takes only property names that match ``^[a-zA-Z0-9_.-]{1,64}$`` at the root.
-* OpenAI refuses an object without ``properties`` at the root, and an array without ``items`` anywhere.
+* OpenAI refuses an object without ``properties`` at the root, an array without ``items`` anywhere, and a regular expression that
+  Python's ``re`` does not compile.
 * Both read schemas as JSON Schema 2020-12. Keywords of older drafts that are invalid there are rewritten.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal
 
-from msgspec.json import encode
+from msgspec.json import decode, encode
 
 from twopipes._schema.complexity import SchemaRefused
 from twopipes._schema.validation import compile_schema
@@ -49,6 +51,14 @@ _NAMED_SCHEMAS: Final = frozenset(["$defs", "definitions", "dependentSchemas", "
 _MAX_DEPTH: Final = 100
 # References at the root that are followed; one that leads back to itself would never end.
 _MAX_REFERENCES: Final = 8
+# Python's `re` warns about these, which it may read as operations on sets in the future.
+_SET_OPERATIONS: Final = ("[[", "--", "&&", "~~", "||")
+# Bytes of a schema. A larger one would fill the context of a model, and take seconds to check.
+_MAX_BYTES: Final = 256 * 1024
+# Bytes that are read to find invalid properties; this takes up to a fifth of a second.
+_MAX_SEARCHED: Final = 200_000
+# Bytes of a schema that is kept in the cache.
+_MAX_CACHED: Final = 16 * 1024
 # Characters of a schema in a description. A longer one costs more than it helps.
 _MAX_TEXT: Final = 10_000
 
@@ -85,12 +95,45 @@ def _description(given: str | None, notes: list[str]) -> dict[str, str]:
 def _fit(schema: Mapping[str, Any], names: re.Pattern[str] | None) -> tuple[Schema, list[str]]:
     """Return a schema that the API takes, and notes for the model about what is missing in it."""
     try:
-        fitted = _object_at_root(_modern(schema))
-        notes = [*_move_combinations(fitted), *([] if names is None else _move_names(fitted, names))]
-        compile_schema(fitted)
+        data = encode(schema)
+    except RecursionError:
+        return _as_text(schema)
+    if len(data) > _MAX_BYTES:
+        return _as_text(schema)
+    fit = _fit_cached if len(data) <= _MAX_CACHED else _fit_json
+    fitted, notes = fit(data, names)
+    return decode(fitted), list(notes)
+
+
+def _fit_json(data: bytes, names: re.Pattern[str] | None) -> tuple[bytes, list[str]]:
+    schema = decode(data)
+    try:
+        fitted, notes = _fitted(schema, names)
     except SchemaRefused:
-        return {"type": "object", "properties": {}}, [_note("The arguments must match this JSON Schema", schema)]
+        fitted, notes = _as_text(schema)
+    return encode(fitted), notes
+
+
+# A host converts its tools for each request to a model, and a check takes a millisecond.
+_fit_cached = lru_cache(maxsize=1024)(_fit_json)
+
+
+def _fitted(schema: Schema, names: re.Pattern[str] | None) -> tuple[Schema, list[str]]:
+    fitted = _object_at_root(_copied(schema))
+    for each in _subschemas(fitted):
+        _modernize(each)
+        _move_patterns(each)
+    notes = _move_combinations(fitted)
+    if names is not None:
+        notes += _move_properties(fitted, {name for name in fitted["properties"] if not names.fullmatch(name)})
+    if not _is_valid(fitted):
+        notes += _move_properties(fitted, _invalid_properties(fitted))
+        _check(fitted)
     return fitted, notes
+
+
+def _as_text(schema: Any) -> tuple[Schema, list[str]]:
+    return {"type": "object", "properties": {}}, [_note("The arguments must match this JSON Schema", schema)]
 
 
 def _note(text: str, value: Any) -> str:
@@ -101,40 +144,101 @@ def _note(text: str, value: Any) -> str:
     return f"{text}: {shown if len(shown) <= _MAX_TEXT else shown[:_MAX_TEXT] + ' ... (cut)'}"
 
 
-# Older drafts
+# All levels
 
 
-def _modern(schema: Any, depth: int = 0) -> Any:
-    """Return a copy in which keywords of older drafts are written as 2020-12 does."""
+def _copied(value: Any, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise SchemaRefused("it is too deeply nested")
-    if not isinstance(schema, Mapping):
-        return schema
-    copy = {keyword: _modern_member(keyword, value, depth + 1) for keyword, value in schema.items()}
-    if isinstance(copy.get("items"), list):
-        copy["prefixItems"] = [_modern(each, depth + 1) for each in copy.pop("items")]
-        copy["items"] = _modern(copy.pop("additionalItems", {}), depth + 1)
+    if isinstance(value, Mapping):
+        return {name: _copied(each, depth + 1) for name, each in value.items()}
+    return [_copied(each, depth + 1) for each in value] if isinstance(value, list) else value
+
+
+def _subschemas(root: Schema) -> Iterator[Schema]:
+    """Yield the root and all schemas in it. A schema may be changed when it is yielded, before its own subschemas are."""
+    waiting: list[Any] = [root]
+    while waiting:
+        schema = waiting.pop()
+        if isinstance(schema, dict):
+            yield schema
+            for keyword, value in schema.items():
+                if keyword in _SCHEMA:
+                    waiting.append(value)
+                elif keyword in _SCHEMAS:
+                    waiting.extend(_list(value))
+                elif keyword in _NAMED_SCHEMAS:
+                    waiting.extend(_table(value).values())
+
+
+def _modernize(schema: Schema) -> None:
+    """Write keywords of older drafts as 2020-12 does."""
+    if isinstance(schema.get("items"), list):
+        schema["prefixItems"] = schema.pop("items")
+        schema["items"] = schema.pop("additionalItems", {})
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(copy.get(exclusive), bool) and copy.pop(exclusive) and limit in copy:
-            copy[exclusive] = copy.pop(limit)
-    if "items" not in copy and "array" in _types(copy):
-        copy["items"] = {}
-    return copy
+        if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and limit in schema:
+            schema[exclusive] = schema.pop(limit)
+    types = schema.get("type")
+    if "items" not in schema and "array" in (types if isinstance(types, list) else [types]):
+        schema["items"] = {}
 
 
-def _modern_member(keyword: str, value: Any, depth: int) -> Any:
-    if keyword in _SCHEMA:
-        return _modern(value, depth)
-    if keyword in _SCHEMAS and isinstance(value, list):
-        return [_modern(each, depth) for each in value]
-    if keyword in _NAMED_SCHEMAS and isinstance(value, Mapping):
-        return {name: _modern(each, depth) for name, each in value.items()}
-    return value
+def _move_patterns(schema: Schema) -> None:
+    """Move regular expressions that are not those of Python to the description of their value."""
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not _is_portable(pattern):
+        del schema["pattern"]
+        _describe(schema, f"It must match the regular expression {pattern}")
+    moved = {each: value for each, value in _table(schema.get("patternProperties")).items() if not _is_portable(each)}
+    if moved:
+        schema["patternProperties"] = {each: value for each, value in schema["patternProperties"].items() if each not in moved}
+        schema.pop("additionalProperties", None)  # it may forbid them now
+        _describe(schema, _note("Names of members are regular expressions", moved))
 
 
-def _types(schema: Schema) -> list[Any]:
-    given = schema.get("type")
-    return given if isinstance(given, list) else [given]
+def _describe(schema: Schema, text: str) -> None:
+    given = schema.get("description")
+    schema["description"] = f"{given}\n{text}" if isinstance(given, str) and given else text
+
+
+def _is_portable(pattern: str) -> bool:
+    if any(each in pattern for each in _SET_OPERATIONS):
+        return False
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
+
+
+# Validity
+
+
+def _check(root: Schema) -> None:
+    """Raise SchemaRefused if a schema is invalid, as far as that is known without the extra `validate`."""
+    checked = _copied(root)
+    for each in _subschemas(checked):
+        # The validator has regular expressions of another kind.
+        each.pop("pattern", None)
+        each.pop("patternProperties", None)
+    compile_schema(checked)
+
+
+def _invalid_properties(root: Schema) -> set[str]:
+    """Return the properties that make a schema invalid. Raises SchemaRefused if it would take too long to find them."""
+    if len(encode(root)) * len(root["properties"]) > _MAX_SEARCHED:
+        raise SchemaRefused("it is too large")
+    rest = {keyword: value for keyword, value in root.items() if keyword != "required"}
+    return {name for name, each in root["properties"].items() if not _is_valid({**rest, "properties": {name: each}})}
+
+
+def _is_valid(root: Schema) -> bool:
+    try:
+        _check(root)
+    except SchemaRefused:
+        return False
+    return True
 
 
 # A schema may be anything, because servers may send anything.
@@ -184,11 +288,12 @@ def _move_combinations(root: Schema) -> list[str]:
     return [_note("The arguments must also match this JSON Schema", moved)] if moved else []
 
 
-def _move_names(root: Schema, allowed: re.Pattern[str]) -> list[str]:
-    """Remove properties whose names are not allowed."""
-    moved = {name: root["properties"].pop(name) for name in list(root["properties"]) if not allowed.fullmatch(name)}
-    if not moved:
+def _move_properties(root: Schema, names: set[str]) -> list[str]:
+    """Remove properties of the root."""
+    if not names:
         return []
+    moved = {name: each for name, each in root["properties"].items() if name in names}
+    root["properties"] = {name: each for name, each in root["properties"].items() if name not in names}
     root.pop("additionalProperties", None)  # it may forbid them now
     required = _list(root.get("required"))
     needed = [name for name in moved if name in required]

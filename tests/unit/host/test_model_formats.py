@@ -167,16 +167,51 @@ def test_keywords_of_older_drafts_are_rewritten_at_every_level(old, new):
     assert openai(within(old))["parameters"] == within(new)
 
 
-def test_a_schema_that_is_invalid_or_leads_elsewhere_becomes_text():
-    for invalid in ({"type": "str"}, {"$ref": "https://example.com/schema"}):
-        schema = {"type": "object", "properties": {"a": invalid}}
-        tool = anthropic(schema)
-        assert tool["input_schema"] == {"type": "object", "properties": {}}
-        assert tool["description"] == f"The arguments must match this JSON Schema: {compact(schema)}"
+@pytest.mark.parametrize("invalid", [{"type": "str"}, {"$ref": "https://example.com/schema"}, {"$ref": "#/$defs/none"}])
+def test_an_invalid_property_becomes_text(invalid):
+    schema = {"type": "object", "properties": {"a": invalid, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    for tool, parameters in ((anthropic(schema), "input_schema"), (openai(schema), "parameters")):
+        assert tool[parameters] == {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"]}
+        note = f"There are further arguments, with these JSON Schemas: {compact({'a': invalid})}. Required of these: 'a'."
+        assert tool["description"] == note
+
+
+def test_a_schema_that_is_invalid_as_a_whole_becomes_text():
+    schema = {"type": "object", "properties": {"a": {}}, "required": "a"}
+    tool = anthropic(schema)
+    assert tool["input_schema"] == {"type": "object", "properties": {}}
+    assert tool["description"] == f"The arguments must match this JSON Schema: {compact(schema)}"
+
+
+@pytest.mark.parametrize("pattern", [r"^\p{L}+$", "(?<year>[0-9]+)", "(", "[[a]", "[a--b]"])
+def test_a_regular_expression_that_python_does_not_compile_moves_to_its_description(pattern):
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern, "description": "A name."}}}
+    text = f"A name.\nIt must match the regular expression {pattern}"
+    assert openai(schema)["parameters"]["properties"] == {"a": {"type": "string", "description": text}}
+
+
+def test_other_regular_expressions_stay():
+    schema = {"type": "object", "properties": {"a": {"pattern": r"^(?!x)[\w[.-]+$"}}, "patternProperties": {"^x-": {}}}
+    assert openai(schema)["parameters"] == schema
+
+
+def test_names_of_members_by_such_a_regular_expression_move_to_the_description():
+    inner = {"patternProperties": {r"\p{L}": {"type": "string"}, "^x-": {}}, "additionalProperties": False}
+    tool = openai({"type": "object", "properties": {"a": inner}})
+    assert tool["parameters"]["properties"]["a"] == {
+        "patternProperties": {"^x-": {}},
+        "description": r'Names of members are regular expressions: {"\\p{L}":{"type":"string"}}',
+    }
+
+
+def test_each_call_returns_its_own_objects():
+    first = anthropic(ADD)
+    first["input_schema"]["properties"].clear()
+    assert anthropic(ADD)["input_schema"] == ADD
 
 
 def test_a_large_or_deep_schema_that_is_refused_is_cut():
-    large = {"type": "object", "properties": {f"p{number}": {"type": "str"} for number in range(20_000)}}
+    large = {"type": "object", "properties": {f"p{number}": {} for number in range(20_000)}, "required": 3}
     description = anthropic(large)["description"]
     assert len(description) < 10_100
     assert description.endswith(" ... (cut)")
@@ -189,10 +224,14 @@ def test_a_large_or_deep_schema_that_is_refused_is_cut():
 # Any JSON, with the keywords that the code reads, at the places where it reads them.
 KEYWORDS = [
     "type", "properties", "required", "items", "anyOf", "oneOf", "allOf", "not", "enum", "$ref", "$defs", "definitions",
-    "additionalProperties", "exclusiveMinimum", "minimum", "additionalItems", "$schema", "prefixItems", "a b",
+    "additionalProperties", "exclusiveMinimum", "minimum", "additionalItems", "$schema", "prefixItems", "a b", "pattern",
+    "patternProperties", "description",
 ]  # fmt: skip
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["object", "array", "#/$defs/type", "#/definitions/a b", ""]),
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.sampled_from(["object", "array", "#/$defs/type", "#/definitions/a b", "", "("]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=4),
     max_leaves=20,
 )
@@ -202,7 +241,7 @@ VALUES = st.recursive(
 def test_any_schema_of_a_server_becomes_one_that_both_apis_take(schema):
     for tool, parameters in ((anthropic(schema), "input_schema"), (openai(schema), "parameters")):
         root = tool[parameters]
-        Draft202012Validator.check_schema(root)
+        Draft202012Validator.check_schema(root)  # with Python's regular expressions
         assert root["type"] == "object"
         assert not root.keys() & {"anyOf", "oneOf", "allOf", "not", "enum", "const", "$schema"}
         json.dumps(tool)
