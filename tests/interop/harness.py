@@ -116,11 +116,11 @@ class Visit(NamedTuple):
     launches: list[Launch]
 
 
-def visit_of(client: Sequence[str], *, mode: Any, folder: Path, server: Sequence[str] = ECHO_SERVER) -> Visit:
+def visit_of(client: Sequence[str], *, mode: Any, folder: Path, server: Sequence[str] = ECHO_SERVER, tool: str = "echo") -> Visit:
     """Run a peer's client against our server, and wait until every process has exited."""
 
     def run(command: list[str]) -> subprocess.CompletedProcess[bytes]:
-        return run_client([*client, json.dumps({"command": command, "mode": mode, "text": TEXT})], folder)
+        return run_client([*client, json.dumps({"command": command, "mode": mode, "text": TEXT, "tool": tool})], folder)
 
     done, launches = witnessed(server, run, folder=folder)
     stderr = f"stderr:\n{(folder / 'stderr').read_text(errors='replace')}"

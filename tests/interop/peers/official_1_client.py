@@ -20,7 +20,7 @@ async def main(job):
         opened = await session.initialize()
         await session.send_ping()
         tools = await session.list_tools()
-        echoed = await session.call_tool("echo", {"text": job["text"]}, progress_callback=note)
+        echoed = await session.call_tool(job["tool"], {"text": job["text"]}, progress_callback=note)
         try:
             unknown = await session.call_tool("no-such-tool", {})
         except McpError as error:

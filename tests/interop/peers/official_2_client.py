@@ -17,7 +17,7 @@ async def main(job):
     command, *arguments = job["command"]
     async with Client(StdioServerParameters(command=command, args=arguments), mode=job["mode"]) as client:
         tools = await client.list_tools()
-        echoed = await client.call_tool("echo", {"text": job["text"]}, progress_callback=note)
+        echoed = await client.call_tool(job["tool"], {"text": job["text"]}, progress_callback=note)
         try:
             unknown = await client.call_tool("no-such-tool", {})
         except MCPError as error:
