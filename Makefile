@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway windows windows-all rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test test-all coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway windows windows-all rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,13 @@ test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%) $(SANDBOX_TESTS:%=--ignore=%)
+
+$(STAMPS)/nox: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --group nox
+	touch $@
+
+test-all: $(STAMPS)/nox ## run the tests with every Python that is installed, and with other event loops; SESSION=tests-3.12 runs one
+	$(BIN)/python -m nox $(SESSION:%=--session %)
 
 http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HTTP_TESTS)
@@ -266,5 +273,5 @@ format: $(STAMPS)/dev
 	$(BIN)/ruff format .
 
 clean: ## remove everything the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build site
+	rm -rf $(VENV) .nox .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -157,7 +157,9 @@ class Connection(SessionPump[S]):
             return
         self.sent += len(data)
         if self.channel.buffered:
-            self._draining = self.loop.create_task(self._drain(self.session.responded))
+            draining = self.loop.create_task(self._drain(self.session.responded))
+            if not draining.done():  # with an eager task factory it may be done before this line
+                self._draining = draining
         else:
             self._taken = self.session.responded
 

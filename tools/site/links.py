@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 PROJECT = {
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
     "SECURITY.md": "project/security.md",
 }
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".md": "markdown", ".sh": "sh"}

@@ -240,15 +240,12 @@ class KeptBack(Back):
         if self.is_watched:  # a host waits for updates of resources, which only a running server sends
             with self._idle.used():
                 return
-        if self.is_running and self._stopping is None:
+        if self.is_running and (self._stopping is None or self._stopping.done()):
             self._stopping = asyncio.create_task(self._stop_idle(), name=f"stop {self.target.description}")
 
     async def _stop_idle(self) -> None:
-        try:
-            if not self._idle.is_used:  # a request may have come since
-                await self.stop()
-        finally:
-            self._stopping = None
+        if not self._idle.is_used:  # a request may have come since
+            await self.stop()
 
     async def close(self) -> None:
         """End the server for good, and finish its manifest if that takes a moment only."""

@@ -1,0 +1,69 @@
+"""Run the tests with several versions of Python and with other event loops: `make test-all`.
+
+Versions that are not installed are skipped, and the list at the end says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2"
+nox.options.default_venv_backend = "uv|venv"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["tests", "uvloop", "eager"]
+
+PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.14t"]
+UNIT = ["tests/unit", "tests/properties", "tests/test_conversations.py", "tests/test_transcripts.py"]
+END_TO_END = ["tests/processes", "tests/test_gateway_transcripts.py", "tests/hostile"]
+LOOPS = Path("tests/event_loops")
+# What an event loop must say about itself, so that a session cannot pass with the usual one.
+SEEN = {
+    "uvloop": "import asyncio; assert asyncio.new_event_loop().__class__.__module__ == 'uvloop'",
+    "eager": "import asyncio; assert asyncio.new_event_loop().get_task_factory() is asyncio.eager_task_factory",
+}
+
+
+def install(session: nox.Session) -> None:
+    """Install the package and what its tests need."""
+    session.install("-e", ".", *nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), "dev"))
+
+
+def pytest(session: nox.Session, *paths: str) -> None:
+    """Run tests in several processes."""
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *(session.posargs or paths))
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the unit tests, then those that start processes."""
+    install(session)
+    pytest(session, *UNIT)
+    pytest(session, *END_TO_END)
+
+
+def with_loop(session: nox.Session, kind: str) -> None:
+    """Run the tests that start processes with another event loop, in each of these processes."""
+    install(session)
+    if kind == "uvloop":
+        session.install("uvloop>=0.21")
+    where = session.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", silent=True)
+    packages = Path(str(where).strip())
+    (packages / "twopipes_test_loop.py").write_bytes((LOOPS / "twopipes_test_loop.py").read_bytes())
+    (packages / "twopipes_test_loop.txt").write_text(kind, encoding="utf-8")
+    (packages / "twopipes_test_loop.pth").write_text("import twopipes_test_loop\n", encoding="utf-8")
+    session.run("python", "-c", SEEN[kind])
+    pytest(session, *END_TO_END)
+
+
+@nox.session(python="3.13")
+def uvloop(session: nox.Session) -> None:
+    """Run the end-to-end tests with uvloop."""
+    with_loop(session, "uvloop")
+
+
+@nox.session(python="3.13")
+def eager(session: nox.Session) -> None:
+    """Run the end-to-end tests with tasks that start at once."""
+    with_loop(session, "eager")
