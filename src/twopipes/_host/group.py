@@ -144,6 +144,7 @@ class ServerGroup:
         self._on_problem = on_problem
         self._notifier = Notifier(on_tools, lambda: self.tools)
         self._prompt_names = NameTable(separator)
+        self._leaving: set[GroupServer] = set()  # removed, but perhaps not closed yet
         self._callbacks: CallbackRunner | None = None  # set while the group is open
         self._closing: asyncio.Task[None] | None = None
         for name, config in servers.items():
@@ -251,7 +252,9 @@ class ServerGroup:
         self._prompt_names.remove_server(name)
         if server.offered:
             self._notifier.changed()
+        self._leaving.add(server)
         await server.close()
+        self._leaving.discard(server)
 
     async def reconnect(self, name: str) -> GroupServer:
         """Close a server and open it again. If it cannot be opened, its ``problem`` is the error.
@@ -406,7 +409,7 @@ class ServerGroup:
 
     async def _close(self) -> None:
         await self._notifier.close()
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
+        await asyncio.gather(*(server.close() for server in [*self._servers.values(), *self._leaving]))
 
     async def _each(self, servers: Sequence[GroupServer], work: Callable[[GroupServer], Coroutine[Any, Any, T]]) -> dict[str, T]:
         """Do something with several servers at the same time. Those that fail are left out; the error was reported."""

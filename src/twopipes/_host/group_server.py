@@ -146,6 +146,8 @@ class GroupServer:
         """Shut the server down. Calls in progress end with ``ClientClosed``. Cancelling this does not stop the shutdown."""
         if self._closing is None:
             self.state = "closed"
+            if self._opening is not None:
+                self._opening.cancel()  # now, so that it changes nothing any more
             self._closing = asyncio.get_running_loop().create_task(self._close(), name=f"close the server {self.name}")
         await asyncio.shield(self._closing)
 
@@ -200,7 +202,6 @@ class GroupServer:
 
     async def _close(self) -> None:
         if self._opening is not None:
-            self._opening.cancel()
             await asyncio.wait([self._opening])
         await self._discard()
 

@@ -645,6 +645,17 @@ async def test_removing_a_server_during_the_opening_leaves_the_others():
 
 
 @scene
+async def test_closing_waits_for_a_server_whose_removal_was_cancelled():
+    fake = listing("x")
+    async with ServerGroup({"a": fake}) as group:
+        removing = asyncio.create_task(group.remove("a"))
+        await until(lambda: not group.servers)
+        removing.cancel()
+    assert fake.gone.is_set()
+    await asyncio.wait([removing])
+
+
+@scene
 async def test_cancelling_the_opening_closes_what_was_opened():
     fake, other = listing(answers={"server/discover": SILENCE}), listing("x")
     group = ServerGroup({"a": fake, "b": other})
