@@ -53,8 +53,9 @@ class ServerGroup:
     Each client restarts its server as :func:`twopipes.connect` describes; a server that the client does not restart, one of the
     legacy era, is opened again by the next call. No call is made twice unless that is safe.
 
-    Every callback gets the name of the server first. Callbacks may be plain functions or ``async``; a plain one must not block the
-    event loop. What a callback raises goes to the exception handler of the loop, except for the hooks that answer something.
+    Callbacks that take events or questions of one server get its name first. Callbacks may be plain functions or ``async``; a plain
+    one must not block the event loop. What a callback raises goes to the exception handler of the loop, except for those that
+    answer something.
 
     Args:
         servers: How to reach each server, by the name that you give it: the result of :func:`load`, or anything that
@@ -360,7 +361,8 @@ class ServerGroup:
     async def list_prompts(self) -> list[GroupPrompt]:
         """Return the prompts of all servers. Servers that fail are reported and left out."""
         listed = await self._from_each(lambda client: client.list_prompts())
-        return [prompt for server, prompts in listed.items() for prompt in self._named_prompts(server, prompts)]
+        current = {server: prompts for server, prompts in listed.items() if server in self._servers}
+        return [prompt for server, prompts in current.items() for prompt in self._named_prompts(server, prompts)]
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeouts: Timeouts | None = None
@@ -373,7 +375,9 @@ class ServerGroup:
         self._check_open(opened=True)
         server = self._server_of(name, self._prompt_names)
         if server is not None and self._prompt_names.find(name) is None:
-            self._named_prompts(server.name, await self._request(server, lambda client: client.list_prompts()))
+            prompts = await self._request(server, lambda client: client.list_prompts())
+            if self._servers.get(server.name) is server:
+                self._named_prompts(server.name, prompts)
         found = self._prompt_names.find(name)
         if server is None or found is None:
             raise LocalProtocolError(unknown("prompt", name, self._prompt_names, self._servers))

@@ -136,11 +136,10 @@ class GroupServer:
         """List the tools now. Raises the error if that fails."""
         client = await self.connected()
         try:
-            tools = await self._list(client)
+            self._listed(await self._list(client))
         except TwopipesError as error:
             self._report(error)
             raise
-        self._listed(tools)
 
     async def close(self) -> None:
         """Shut the server down. Calls in progress end with ``ClientClosed``. Cancelling this does not stop the shutdown."""
@@ -157,6 +156,7 @@ class GroupServer:
         self.state = "opening"
         try:
             await self._discard()
+            self.state = "opening"  # it may have failed meanwhile, if the end of the old server was reported only now
             client = await self._options.connect(self.name, self.config, self._prefix, self._restarting)
             try:
                 await self._prepare(client)
@@ -164,9 +164,9 @@ class GroupServer:
                 await client.close()
                 raise
         except Exception as error:
-            failure = error if isinstance(error, TwopipesError) else _unexpected(error)
+            failure = error if isinstance(error, TwopipesError) else _unexpected("the server cannot be opened", error)
             self._fail(failure)
-            raise failure from error.__cause__
+            raise failure from failure.__cause__
         return client
 
     async def _prepare(self, client: Client) -> None:
@@ -174,7 +174,7 @@ class GroupServer:
         # Subscribed before the list is requested, so that no change is missed in between.
         changes = aiter(client.subscribe(tools=True)) if client.capabilities.allows("tools", "listChanged") else None
         tools = await self._list(client)
-        client._supervisor.on_over = self._over  # noqa: SLF001 - a client has no event for its end
+        client._supervisor.on_over = self._fail  # noqa: SLF001 - a client has no event for its end
         self.client = client
         self.state, self.problem = "ready", None
         self._listed(tools)
@@ -265,9 +265,12 @@ class GroupServer:
 
     def _listed(self, tools: Sequence[Tool]) -> None:
         if self._closing is None:
+            try:
+                self._on_listed(self, tools)
+            except Exception as error:  # for example a schema that is too deeply nested to be compared
+                raise _unexpected("the list of tools cannot be used", error) from error
             if self.state == "ready":
                 self.problem = None
-            self._on_listed(self, tools)
 
     # Called by the client
 
@@ -276,13 +279,10 @@ class GroupServer:
         callback = self._options.on_restart
         return None if callback is None else callback(self.name, error)
 
-    def _over(self, error: TwopipesError) -> None:
-        """Handle the end of a server that the client does not restart."""
-        self._fail(error)
-
     def _fail(self, error: TwopipesError) -> None:
+        """Handle a failed opening, or the end of a server that the client does not restart."""
         if self._closing is None:
-            self.state = "failed" if self._opening is None or self.client is None else "opening"
+            self.state = "failed"
             self._report(error)
 
     def _report(self, error: TwopipesError) -> None:
@@ -297,7 +297,7 @@ def _is_lost(client: Client) -> bool:
     return supervisor.connection is None and not supervisor.reopens
 
 
-def _unexpected(error: Exception) -> TwopipesError:
-    failure = OpeningFailed(f"the server cannot be opened: {error!r}")
+def _unexpected(what: str, error: Exception) -> TwopipesError:
+    failure = OpeningFailed(f"{what}: {error!r}")
     failure.__cause__ = error
     return failure

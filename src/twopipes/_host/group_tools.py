@@ -51,10 +51,10 @@ class GroupTools:
 
     def get(self, name: str) -> GroupTool:
         """Return a tool. Raises ``LocalProtocolError`` with similar names if there is none."""
-        found = self.names.find(name)
-        if found is None:
+        tool = self._find(name)
+        if tool is None:
             raise LocalProtocolError(unknown("tool", name, self.names, self._servers))
-        return self._servers[found.server].offered[name]
+        return tool
 
     def accept(self, name: str) -> GroupTool:
         """Approve the current version of a tool."""
@@ -66,8 +66,8 @@ class GroupTools:
         """Refuse a call if the tool is no longer the one that the hook saw; otherwise note the approval."""
         if not self.approvals.has_hook:
             return
-        found = self.names.find(tool.name)
-        if found is None or self._servers[found.server].offered[tool.name].fingerprint != tool.fingerprint:
+        current = self._find(tool.name)
+        if current is None or current.fingerprint != tool.fingerprint:
             raise CallDenied(tool.server, tool.name, "the tool changed while the call waited for approval; call it again")
         self.accept(tool.name)
 
@@ -78,6 +78,10 @@ class GroupTools:
             if problem not in self._warned:
                 self._on_warning(problem)
         self._warned = set(problems)
+
+    def _find(self, name: str) -> GroupTool | None:
+        found = self.names.find(name)
+        return None if found is None else self._servers[found.server].offered.get(name)
 
     def _allowed(self, server: GroupServer, tools: Sequence[Tool]) -> list[Tool]:
         own = server.config.tools if isinstance(server.config, ServerConfig) else None

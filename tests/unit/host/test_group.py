@@ -507,6 +507,43 @@ async def test_callbacks_that_raise_do_no_harm():
     assert failures == ["callback"] * 4
 
 
+@pytest.mark.parametrize(
+    "schema",
+    ['{"a":' * 5_000 + "{}" + "}" * 5_000, '{"description":"\\ud800"}', '{"type":"object","required":7}', "[]", "null"],
+    ids=["deep", "surrogate", "odd", "array", "null"],
+)
+@scene
+async def test_an_unusual_schema_is_at_most_the_problem_of_its_server(schema):
+    def respond(asked):
+        listed = f'{{"tools":[{{"name":"x","inputSchema":{schema}}}]}}'
+        asked.fake.write(f'{{"jsonrpc":"2.0","id":{asked.id},"result":{listed}}}\n'.encode(), asked.channel)
+        return SILENCE
+
+    strange = legacy()
+    async with ServerGroup({"strange": strange, "fine": listing("x")}) as group:
+        strange.answers["tools/list"] = respond
+        strange.notify(CHANGED)
+        await strange.until("tools/list", 2)
+        await group.list_tools(fresh=True)
+        assert (await group.call("fine__x")).text == "done"
+        assert [tool.to_openai()["name"] for tool in group.tools][-1] == "fine__x"
+        await group.reconnect("strange")
+        assert names_of(group)[-1] == "fine__x"
+
+
+@scene
+async def test_a_list_that_cannot_be_compared_is_reported_and_the_group_goes_on(monkeypatch):
+    fake = listing("x")
+    async with ServerGroup({"a": fake, "b": listing("x")}) as group:
+        monkeypatch.setattr(group._tools.approvals, "check", lambda *_: 1 / 0)
+        await group.list_tools(fresh=True)
+        assert "the list of tools cannot be used: ZeroDivisionError" in str(group.problems["a"])
+        monkeypatch.undo()
+        assert (await group.call("b__x")).text == "done"
+        await group.list_tools(fresh=True)
+        assert group.problems == {}
+
+
 # Callbacks and questions
 
 
@@ -708,6 +745,25 @@ async def test_resources_and_prompts_come_from_all_servers_that_work(make):
             await group.get_prompt("a__q")
     assert fake.of("prompts/get")[0]["name"] == "p"
     assert problems.servers == ["b"] * 3
+
+
+@scene
+async def test_prompts_of_a_server_that_was_removed_meanwhile_are_left_out():
+    held = asyncio.Event()
+
+    async def prompts(asked):
+        await held.wait()
+        return {"prompts": [{"name": "p"}]}
+
+    fake = FakeServer({"prompts/list": prompts})
+    async with ServerGroup({"a": fake, "b": FakeServer({"prompts/list": {"prompts": [{"name": "q"}]}})}) as group:
+        listed = asyncio.create_task(group.list_prompts())
+        await fake.until("prompts/list")
+        await group.remove("a")
+        held.set()
+        assert [prompt.name for prompt in await listed] == ["b__q"]
+        with pytest.raises(LocalProtocolError, match="no prompt 'a__p'"):
+            await group.get_prompt("a__p")
 
 
 @scene
