@@ -51,7 +51,7 @@ async def main(file: str) -> None:
         for name, arguments in CALLS.items():
             await call(group, name, arguments)
         if (client := group.servers["ours"].client) and client.pid:
-            os.kill(client.pid, signal.SIGKILL)
+            os.kill(client.pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # on Windows, SIGTERM ends a process at once
         await call(group, "ours__echo", {"text": "started again"})
 
 

@@ -23,7 +23,8 @@ from twopipes._channels.unix_socket_path import bind_privately
 from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 
 if sys.platform == "win32":
-    from twopipes._channels.named_pipe import NamedPipeChannel, PipeAcceptor, open_pipe
+    from twopipes._channels.named_pipe import open_pipe
+    from twopipes._channels.named_pipe_channel import NamedPipeChannel, PipeAcceptor
 
 T = TypeVar("T")
 OnConnect = Callable[[Channel], Awaitable[None]]

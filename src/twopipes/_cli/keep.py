@@ -142,15 +142,13 @@ def _share(command: list[str], options: KeepOptions) -> int:
         "trace": None if options.trace is None else os.path.abspath(options.trace),
         "sandbox": options.sandbox,
     }
-    if sys.platform != "win32":
-        from twopipes._gateway.daemon.messages import DaemonError  # only for --share
-        from twopipes._gateway.daemon.relay import relay  # likewise
+    from twopipes._gateway.daemon.messages import DaemonError  # only for --share
+    from twopipes._gateway.daemon.relay import relay  # likewise
 
-        try:
-            return relay(command, request)
-        except (DaemonError, OSError, RuntimeError) as error:
-            return report_error(error, UNREACHABLE)
-    raise UsageError("--share needs Unix sockets, which Python does not have on Windows; leave it out")
+    try:
+        return relay(command, request)
+    except (DaemonError, OSError, RuntimeError) as error:
+        return report_error(error, UNREACHABLE)
 
 
 def serve(command: Sequence[str], options: KeepOptions, *, http: str | None = None) -> int:

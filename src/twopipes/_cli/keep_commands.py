@@ -10,13 +10,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from twopipes._gateway.daemon.control import ask_daemons
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError, read_words
 from twopipes._trace.units import duration, size_of
-
-if sys.platform != "win32":
-    from twopipes._gateway.daemon.control import ask_daemons
 
 _FORMATS = ("text", "json")
 _STATUS = "usage: twopipes keep status [--format text|json]"
@@ -124,15 +122,13 @@ def _read(arguments: Sequence[str], usage: str, help_text: str, *, takes_name: b
 
 def _ask(request: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
     """Return the replies of the daemons, and the exit code."""
-    if sys.platform != "win32":
-        try:
-            found = ask_daemons(request)
-        except (OSError, RuntimeError) as error:
-            raise UsageError(f"the folder of the daemon cannot be used: {error}") from error
-        for reason in found.errors:
-            sys.stderr.write(f"Error: {visible(reason)}\n")
-        return found.replies, FAILED if found.errors else OK
-    raise UsageError("twopipes keep --share needs Unix sockets, which Python does not have on Windows")
+    try:
+        found = ask_daemons(request)
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"the folder of the daemon cannot be used: {error}") from error
+    for reason in found.errors:
+        sys.stderr.write(f"Error: {visible(reason)}\n")
+    return found.replies, FAILED if found.errors else OK
 
 
 def _row(server: dict[str, Any]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 
 from twopipes._tools.exit_codes import CANNOT_EXECUTE, NOT_FOUND, exit_code_help
 from twopipes._tools.usage import UsageError, read_words, report_error
@@ -14,7 +13,7 @@ if sys.platform != "win32":
     from twopipes._process.relay import Relay, exit_like, write_stderr
     from twopipes._trace.tap_recorder import TapRecorder
 else:
-    from twopipes._process.windows_relay import WindowsRelay
+    from twopipes._process.windows_relay import WindowsRelay, write_stderr
     from twopipes._trace.recorder import Recorder
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else here
@@ -138,10 +137,6 @@ else:
     def _open_recorder(path: str, command: list[str], names: Sequence[str]) -> Recorder:
         # In this process: without fork, another one would take as long to start as the server itself.
         return Recorder(path, header_for("tap", argv=command, redact=names), names, on_loss=_report_loss)
-
-    def write_stderr(text: str) -> None:
-        with suppress(OSError):
-            os.write(2, text.encode(errors="backslashreplace"))
 
     def exit_like(status: int) -> NoReturn:
         os._exit(status)

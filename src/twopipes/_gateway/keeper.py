@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
@@ -100,8 +99,8 @@ class KeptServer(GatewayServer):
                 watcher.close()
 
     def _listed(self) -> AbstractAsyncContextManager[None]:
-        if sys.platform != "win32" and self._listed_as is not None:
-            from twopipes._gateway.daemon.listed import listed  # not on Windows
+        if self._listed_as is not None:
+            from twopipes._gateway.daemon.listed import listed  # only for a process with one server
 
             return listed(self._listed_as, self.backs)
         return nullcontext()

@@ -30,6 +30,8 @@ if sys.platform == "win32":
     CTRL_BREAK_EVENT = 1
     JOB_OBJECT_BASIC_ACCOUNTING_INFORMATION = 1
     JOB_OBJECT_EXTENDED_LIMIT_INFORMATION = 9
+    # A daemon may leave the job on purpose, as it may leave a process group elsewhere.
+    JOB_OBJECT_LIMIT_BREAKAWAY_OK = 0x00000800
     JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x00002000
 
     class _BasicLimits(ctypes.Structure):
@@ -89,7 +91,7 @@ if sys.platform == "win32":
         job: int = _kernel.CreateJobObjectW(None, None)
         _check(job)
         limits = _ExtendedLimits()
-        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | JOB_OBJECT_LIMIT_BREAKAWAY_OK
         kind = JOB_OBJECT_EXTENDED_LIMIT_INFORMATION
         try:
             _check(_kernel.SetInformationJobObject(job, kind, ctypes.byref(limits), ctypes.sizeof(limits)))

@@ -146,7 +146,7 @@ if sys.platform == "win32":
                 self._progress.set()
                 # Record before writing, so that a request always precedes its response in the trace.
                 observer.chunk(self._stream, data)
-                if not _write_all(self._target, data):
+                if not write_all(self._target, data):
                     return UNREAD
             return None
 
@@ -156,7 +156,8 @@ if sys.platform == "win32":
         except BrokenPipeError:
             return b""
 
-    def _write_all(target: int, data: bytes) -> bool:
+    def write_all(target: int, data: bytes) -> bool:
+        """Write all of the data, and block while the reader is slow. Return False if it has closed its end."""
         view = memoryview(data)
         while view:
             try:
@@ -176,3 +177,8 @@ if sys.platform == "win32":
         else:
             _winapi.WaitForSingleObject(handle, _winapi.INFINITE)
             _winapi.CloseHandle(handle)
+
+    def write_stderr(text: str) -> None:
+        """Write a text to stderr in one piece."""
+        with suppress(OSError):
+            os.write(2, text.encode(errors="backslashreplace"))

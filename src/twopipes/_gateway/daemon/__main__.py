@@ -10,8 +10,6 @@ import time
 import traceback
 from contextlib import suppress
 
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
-
 from twopipes._gateway.daemon.daemon import Daemon
 from twopipes._gateway.daemon.kept import open_kept
 from twopipes._gateway.daemon.start import READY

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._gateway.daemon.messages import DaemonError, DaemonGone, exchange, wait_for_close
 from twopipes._gateway.daemon.place import socket_paths

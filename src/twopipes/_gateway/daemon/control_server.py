@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
-
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._channels.base import Channel
 from twopipes._gateway.daemon.memory import resident_bytes

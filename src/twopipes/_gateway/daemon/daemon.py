@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
-
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._channels.base import Channel
 from twopipes._channels.sockets import listen_unix

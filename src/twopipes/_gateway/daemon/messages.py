@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import socket
 import sys
 import time
 
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
+if sys.platform == "win32":
+    from twopipes._channels.named_pipe import NamedPipe
+
+    Connection = NamedPipe
+else:
+    import socket
+
+    Connection = socket.socket
 
 TYPE_CHECKING = False  # importing typing would slow down the start of the relay
 if TYPE_CHECKING:
@@ -45,9 +50,7 @@ def serve_request(argv: list[str], options: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def exchange(
-    sock: socket.socket, request: Mapping[str, Any], *, timeout: float, first: bytes = b""
-) -> tuple[dict[str, Any], bytes]:
+def exchange(sock: Connection, request: Mapping[str, Any], *, timeout: float, first: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """Send a request, and ``first`` after it. Return the reply, and the bytes that follow it.
 
     Raises:
@@ -73,7 +76,7 @@ def exchange(
     return reply, rest
 
 
-def _read_line(sock: socket.socket, deadline: float) -> tuple[bytes, bytes]:
+def _read_line(sock: Connection, deadline: float) -> tuple[bytes, bytes]:
     data = b""
     while b"\n" not in data:
         sock.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -87,15 +90,16 @@ def _read_line(sock: socket.socket, deadline: float) -> tuple[bytes, bytes]:
     return line, rest
 
 
-def wait_for_close(sock: socket.socket, timeout: float) -> bool:
+def wait_for_close(sock: Connection, timeout: float) -> bool:
     """Wait until the daemon closes the connection. Return whether it did so in time."""
     deadline = time.monotonic() + timeout
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
     while (left := deadline - time.monotonic()) > 0:
+        sock.settimeout(left)
         try:
-            if poll.poll(left * 1000) and not sock.recv(READ_SIZE):
+            if not sock.recv(READ_SIZE):
                 return True
+        except TimeoutError:
+            return False
         except OSError:
             return True
     return False

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._gateway.backs import Backs
 from twopipes._gateway.daemon.control_server import Controlled, ControlServer

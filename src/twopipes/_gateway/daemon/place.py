@@ -8,8 +8,6 @@ import stat
 import sys
 from contextlib import suppress
 
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
-
 from twopipes._process.user_files import state_path
 from twopipes._version import __version__
 
@@ -50,14 +48,29 @@ def remove_dead_sockets(folder: str) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # of another user; the number was reused
-    return True
+if sys.platform == "win32":
+
+    def _exists(pid: int) -> bool:
+        import _winapi  # noqa: PLC0415 - exists on Windows only
+
+        try:
+            _winapi.CloseHandle(_winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid))
+        except PermissionError:
+            pass  # of another user; the number was reused
+        except OSError:
+            return False
+        return True
+
+else:
+
+    def _exists(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            pass  # of another user; the number was reused
+        return True
 
 
 def socket_paths() -> list[str]:
@@ -86,16 +99,24 @@ def make_folder() -> str:
 
 
 def check_folder(folder: str) -> None:
-    """Raise ``OSError`` unless the folder belongs to this user and only this user can open it."""
+    """Raise ``OSError`` unless the folder belongs to this user and only this user can open it.
+
+    On Windows the folder of a user's local data is private, and it has no modes.
+    """
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "this is not a folder; remove it", folder)
-    if found.st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, "the folder belongs to another user; remove it", folder)
-    if found.st_mode & 0o077:
-        raise PermissionError(errno.EPERM, f"other users can open the folder; run: chmod 700 {folder}", folder)
+    if sys.platform != "win32":
+        if found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "the folder belongs to another user; remove it", folder)
+        if found.st_mode & 0o077:
+            raise PermissionError(errno.EPERM, f"other users can open the folder; run: chmod 700 {folder}", folder)
 
 
 def _ending() -> str:
-    node = "".join(each if each.isalnum() else "-" for each in os.uname().nodename[:_MAX_NODE])
+    if sys.platform == "win32":
+        name = os.environ.get("COMPUTERNAME", "")  # the folder belongs to one machine in any case
+    else:
+        name = os.uname().nodename
+    node = "".join(each if each.isalnum() else "-" for each in name[:_MAX_NODE])
     return f"-{node}{SUFFIX}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import sys
@@ -11,12 +10,17 @@ import threading
 import time
 from contextlib import suppress
 
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
-
-from twopipes._gateway.daemon.messages import READ_SIZE, serve_request
+from twopipes._gateway.daemon.messages import READ_SIZE, Connection, serve_request
 from twopipes._gateway.daemon.place import socket_path
 from twopipes._gateway.daemon.start import log_path, open_session
-from twopipes._process.relay import open_null_above_standard_streams, wait_for_exit_of_parent, write_all, write_stderr
+
+if sys.platform == "win32":
+    from twopipes._process.windows_relay import wait_for_exit as wait_for_exit_of_parent
+    from twopipes._process.windows_relay import write_all, write_stderr
+else:
+    import select
+
+    from twopipes._process.relay import open_null_above_standard_streams, wait_for_exit_of_parent, write_all, write_stderr
 
 TYPE_CHECKING = False  # importing typing would slow down the start of the relay
 if TYPE_CHECKING:
@@ -43,7 +47,8 @@ def relay(argv: list[str], options: Mapping[str, Any]) -> int:
         OSError: The folder of the socket cannot be used.
     """
     host = os.getppid()
-    open_null_above_standard_streams()  # the socket must not get the number of a closed stream
+    if sys.platform != "win32":
+        open_null_above_standard_streams()  # the socket must not get the number of a closed stream
     # A signal ends this process at once; the daemon sees that the connection is closed.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A host that only starts the process needs no server yet. The daemon decides by the first message which server it shares.
@@ -57,14 +62,14 @@ def relay(argv: list[str], options: Mapping[str, Any]) -> int:
     return 0
 
 
-def copy(sock: socket.socket, early: bytes, host: int) -> bool:
+def copy(sock: Connection, early: bytes, host: int) -> bool:
     """Copy in both directions until one side ends. Return False if it was the daemon.
 
     Each direction has a thread that only reads and writes, so neither waits for the other, and backpressure is passed on.
     """
     ended = threading.Event()
     threading.Thread(target=_copy_input, args=(sock, ended), daemon=True).start()
-    if host > IMMORTAL:
+    if host > IMMORTAL and sys.platform != "win32":  # there it runs already
         threading.Thread(target=_watch_host, args=(host,), daemon=True).start()
     data = early or _receive(sock)
     while data:
@@ -74,18 +79,7 @@ def copy(sock: socket.socket, early: bytes, host: int) -> bool:
     return ended.is_set()
 
 
-def _wait_for_input(host: int) -> bytes:
-    """Return the first bytes of the host, or nothing at EOF or when the host has exited."""
-    # Without a thread, because the start of the daemon forks.
-    poll = select.poll()
-    poll.register(0, select.POLLIN)
-    while not poll.poll(POLL * 1000):
-        if host > IMMORTAL and os.getppid() != host:
-            return b""
-    return _read_input()
-
-
-def _copy_input(sock: socket.socket, ended: threading.Event) -> None:
+def _copy_input(sock: Connection, ended: threading.Event) -> None:
     try:
         while data := _read_input():
             sock.sendall(data)
@@ -98,16 +92,41 @@ def _copy_input(sock: socket.socket, ended: threading.Event) -> None:
     os._exit(0)
 
 
-def _read_input() -> bytes:
-    while True:
+if sys.platform == "win32":
+
+    def _wait_for_input(host: int) -> bytes:
+        """Return the first bytes of the host, or nothing at EOF. If the host exits, this process does."""
+        threading.Thread(target=_watch_host, args=(host,), daemon=True).start()
+        return _read_input()
+
+    def _read_input() -> bytes:
         try:
             return os.read(0, READ_SIZE)
-        except BlockingIOError:  # another process that shares the descriptor made it non-blocking
-            poll = select.poll()
-            poll.register(0, select.POLLIN)
-            poll.poll()
         except OSError:
-            return b""  # a terminal that is gone, for example
+            return b""
+
+else:
+
+    def _wait_for_input(host: int) -> bytes:
+        """Return the first bytes of the host, or nothing at EOF or when the host has exited."""
+        # Without a thread, because the start of the daemon forks.
+        poll = select.poll()
+        poll.register(0, select.POLLIN)
+        while not poll.poll(POLL * 1000):
+            if host > IMMORTAL and os.getppid() != host:
+                return b""
+        return _read_input()
+
+    def _read_input() -> bytes:
+        while True:
+            try:
+                return os.read(0, READ_SIZE)
+            except BlockingIOError:  # another process that shares the descriptor made it non-blocking
+                poll = select.poll()
+                poll.register(0, select.POLLIN)
+                poll.poll()
+            except OSError:
+                return b""  # a terminal that is gone, for example
 
 
 def _watch_host(host: int) -> None:
@@ -116,7 +135,7 @@ def _watch_host(host: int) -> None:
     os._exit(0)
 
 
-def _receive(sock: socket.socket) -> bytes:
+def _receive(sock: Connection) -> bytes:
     try:
         return sock.recv(READ_SIZE)
     except ConnectionError:

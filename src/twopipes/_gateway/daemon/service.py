@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
-
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
 
 from twopipes._channels.base import Channel
 from twopipes._gateway.daemon.memory import resident_bytes

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import select
-import signal
-import socket
 import sys
 import time
 from contextlib import contextmanager
 
-assert sys.platform != "win32"  # where Python has no Unix sockets, no command imports this
-
-from twopipes._gateway.daemon.messages import READ_SIZE, DaemonError, DaemonGone, exchange
+from twopipes._gateway.daemon.messages import READ_SIZE, Connection, DaemonError, DaemonGone, exchange
 from twopipes._gateway.daemon.place import make_folder, socket_path
-from twopipes._process.group_watchdog import inheritable_descriptors
 from twopipes._process.user_files import open_private
+
+if sys.platform == "win32":
+    import msvcrt
+    import subprocess
+    import threading
+
+    from twopipes._channels.named_pipe import open_pipe
+else:
+    import fcntl
+    import select
+    import signal
+    import socket
+
+    from twopipes._process.group_watchdog import inheritable_descriptors
 
 TYPE_CHECKING = False  # importing typing would slow down the start of the relay
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any, NoReturn
+    from typing import IO, Any, NoReturn
 
 # Seconds. A daemon needs about 0.2 s to start on an idle machine.
 START_TIMEOUT = 20.0
@@ -36,10 +43,12 @@ READY = b"ready\n"
 # The daemon's own environment. That of each server comes with the request for it and is not kept for others.
 KEPT_VARIABLES = frozenset(
     ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PYTHONHOME", "PYTHONPATH", "TMPDIR", "TZ", "USER", "XDG_STATE_HOME"]
+    if sys.platform != "win32"
+    else ["APPDATA", "COMPUTERNAME", "LOCALAPPDATA", "PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE"]
 )
 
 
-def open_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socket, dict[str, Any], bytes]:
+def open_session(request: Mapping[str, Any], first: bytes) -> tuple[Connection, dict[str, Any], bytes]:
     """Send a request to the daemon, which is started if necessary. Return the connection, the reply and the bytes after it.
 
     ``first`` are the first bytes of the host. They are sent again if a daemon ends before it replies, because it ignores them then.
@@ -57,7 +66,7 @@ def open_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socke
     raise AssertionError("unreachable")
 
 
-def _try_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socket, dict[str, Any], bytes]:
+def _try_session(request: Mapping[str, Any], first: bytes) -> tuple[Connection, dict[str, Any], bytes]:
     sock = connect_or_start()
     try:
         return sock, *exchange(sock, request, timeout=REPLY_TIMEOUT, first=first)
@@ -66,7 +75,7 @@ def _try_session(request: Mapping[str, Any], first: bytes) -> tuple[socket.socke
         raise
 
 
-def connect_or_start() -> socket.socket:
+def connect_or_start() -> Connection:
     """Return a connection to the daemon. Call it while the program has one thread: it forks."""
     folder = make_folder()
     path = socket_path()
@@ -92,35 +101,20 @@ def connect_or_start() -> socket.socket:
     return found
 
 
-def connect(path: str, deadline: float) -> socket.socket | None:
+def connect(path: str, deadline: float) -> Connection | None:
     """Return a connection to the socket at a path, or ``None`` if no daemon listens there."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        _connect_in_time(sock, path, deadline)
-    except (FileNotFoundError, ConnectionRefusedError):
-        sock.close()
-        return None
-    except OSError as error:
-        sock.close()
-        hint = "; set XDG_STATE_HOME to a shorter path" if error.errno is None else ""
-        raise DaemonError(f"cannot connect to the daemon at {path}: {error.strerror or error}{hint}") from error
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _connect_in_time(sock: socket.socket, path: str, deadline: float) -> None:
-    sock.setblocking(False)
     while True:
         try:
-            sock.connect(path)
-            break
+            return _try_to_connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
         except BlockingIOError:  # its queue is full
             if time.monotonic() > deadline:
                 raise DaemonError(f"the daemon at {path} does not accept connections; end its process") from None
+        except OSError as error:
+            hint = "; set XDG_STATE_HOME to a shorter path" if error.errno is None else ""
+            raise DaemonError(f"cannot connect to the daemon at {path}: {error.strerror or error}{hint}") from error
         time.sleep(PAUSE)
-    sock.setblocking(True)
 
 
 def log_path(path: str) -> str:
@@ -132,14 +126,10 @@ def log_path(path: str) -> str:
 def _locked(path: str, deadline: float) -> Iterator[None]:
     descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise DaemonError(f"another process has been starting the daemon for {START_TIMEOUT:g} s") from None
-                time.sleep(PAUSE)
+        while not _lock(descriptor):
+            if time.monotonic() > deadline:
+                raise DaemonError(f"another process has been starting the daemon for {START_TIMEOUT:g} s")
+            time.sleep(PAUSE)
         yield
     finally:
         os.close(descriptor)  # releases the lock: no other process has this descriptor
@@ -147,60 +137,133 @@ def _locked(path: str, deadline: float) -> Iterator[None]:
 
 def _start(path: str, deadline: float) -> None:
     """Start the daemon and wait until it listens. It is not our child, so that ending the tree of a host's processes spares it."""
-    report_r, report_w = os.pipe()
-    try:
-        child = os.fork()
-        if child == 0:
-            _fork_again(report_w, path)
-    finally:
-        os.close(report_w)
-    try:
-        os.waitpid(child, 0)
-        report = _read_report(report_r, deadline)
-    finally:
-        os.close(report_r)
+    report = _start_and_wait(path, deadline)
     if report != READY:
         text = report.decode(errors="replace").strip() or f"it exited; see {log_path(path)}"
         raise DaemonError(f"the daemon cannot be started: {text}")
 
 
-def _read_report(report_r: int, deadline: float) -> bytes:
-    poll = select.poll()
-    poll.register(report_r, select.POLLIN)
-    data = b""
-    while poll.poll(max(deadline - time.monotonic(), 0) * 1000):
-        chunk = os.read(report_r, READ_SIZE)
-        if not chunk:
-            return data
-        data += chunk
-    raise DaemonError(f"the daemon did not start within {START_TIMEOUT:g} s")
+def _argv(path: str, report: int) -> list[str]:
+    # -P: a module in the current folder must not take the place of ours.
+    return [sys.executable, "-P", "-m", "twopipes._gateway.daemon", path, str(report)]
 
 
-def _fork_again(report_w: int, path: str) -> NoReturn:
-    """Leave the session and the terminal of the host, and become the daemon in a process that the host does not know."""
-    try:
-        os.setsid()
-        if os.fork() == 0:
-            _become_daemon(report_w, path)
-    finally:
-        os._exit(0)
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
 
 
-def _become_daemon(report_w: int, path: str) -> None:
-    try:
-        for each in inheritable_descriptors():
-            os.close(each)
-        os.set_inheritable(report_w, True)
-        null = os.open(os.devnull, os.O_RDWR)
-        log = open_private(log_path(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-        for number, descriptor in enumerate((null, null, log)):
-            os.dup2(descriptor, number)
-        os.chdir("/")
-        os.umask(0o077)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        environment = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES}
-        # -P: a module in the current folder must not take the place of ours.
-        argv = [sys.executable, "-P", "-m", "twopipes._gateway.daemon", path, str(report_w)]
-        os.execve(sys.executable, argv, environment)  # noqa: S606 - our own interpreter
-    except OSError as error:
-        os.write(report_w, f"{error.strerror}: {error.filename}".encode())
+def _open_log(path: str) -> int:
+    return open_private(log_path(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+
+
+if sys.platform == "win32":
+
+    def _try_to_connect(path: str) -> Connection:
+        return open_pipe(path)
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _start_and_wait(path: str, deadline: float) -> bytes:
+        """Start the daemon, and return its report, which it writes to its stdout."""
+        report: list[bytes] = []
+        with _spawn(path) as stdout:
+            reading = threading.Thread(target=lambda: report.append(stdout.read()), daemon=True)
+            reading.start()
+            reading.join(max(deadline - time.monotonic(), 0))
+            if not report:
+                raise DaemonError(f"the daemon did not start within {START_TIMEOUT:g} s")
+        return report[0]
+
+    def _spawn(path: str) -> IO[bytes]:
+        """Start the daemon without a console and outside of the job of the host, and return its stdout."""
+        log = _open_log(path)
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": log}
+        options |= {"env": _environment(), "cwd": os.path.abspath(os.sep)}
+        argv = _argv(path, 1)
+        try:
+            try:
+                process = subprocess.Popen(argv, creationflags=flags | subprocess.CREATE_BREAKAWAY_FROM_JOB, **options)
+            except PermissionError:  # the job does not allow it, and the daemon ends with it
+                process = subprocess.Popen(argv, creationflags=flags, **options)
+        finally:
+            os.close(log)
+        process.returncode = 0  # so that Python does not warn that it still runs
+        assert process.stdout is not None
+        return process.stdout
+
+else:
+
+    def _try_to_connect(path: str) -> Connection:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.connect(path)
+            sock.setblocking(True)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _start_and_wait(path: str, deadline: float) -> bytes:
+        """Start the daemon, and return its report."""
+        report_r, report_w = os.pipe()
+        try:
+            child = os.fork()
+            if child == 0:
+                _fork_again(report_w, path)
+        finally:
+            os.close(report_w)
+        try:
+            os.waitpid(child, 0)
+            return _read_report(report_r, deadline)
+        finally:
+            os.close(report_r)
+
+    def _read_report(report_r: int, deadline: float) -> bytes:
+        poll = select.poll()
+        poll.register(report_r, select.POLLIN)
+        data = b""
+        while poll.poll(max(deadline - time.monotonic(), 0) * 1000):
+            chunk = os.read(report_r, READ_SIZE)
+            if not chunk:
+                return data
+            data += chunk
+        raise DaemonError(f"the daemon did not start within {START_TIMEOUT:g} s")
+
+    def _fork_again(report_w: int, path: str) -> NoReturn:
+        """Leave the session and the terminal of the host, and become the daemon in a process that the host does not know."""
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                _become_daemon(report_w, path)
+        finally:
+            os._exit(0)
+
+    def _become_daemon(report_w: int, path: str) -> None:
+        try:
+            for each in inheritable_descriptors():
+                os.close(each)
+            os.set_inheritable(report_w, True)
+            null = os.open(os.devnull, os.O_RDWR)
+            log = _open_log(path)
+            for number, descriptor in enumerate((null, null, log)):
+                os.dup2(descriptor, number)
+            os.chdir("/")
+            os.umask(0o077)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            os.execve(sys.executable, _argv(path, report_w), _environment())  # noqa: S606 - our own interpreter
+        except OSError as error:
+            os.write(report_w, f"{error.strerror}: {error.filename}".encode())
