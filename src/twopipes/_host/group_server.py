@@ -32,6 +32,8 @@ from twopipes.settings import RestartPolicy
 State = Literal["waiting", "opening", "ready", "failed", "closed"]
 """``waiting``: not opened yet. ``failed``: it could not be opened, or it exited; the next call of its tools opens it again."""
 
+# Seconds to wait for the acknowledgement of a subscription before the tools are listed. After a later one they are listed again.
+_ACKNOWLEDGEMENT = 1.0
 # Seconds between two lists of the same server: a server that reports changes in a loop keeps only itself busy. The pause is longer
 # after a list that took long to compare, which blocks the event loop, so that most of the loop is left to the other servers.
 _LIST_PAUSE = 0.2
@@ -171,8 +173,7 @@ class GroupServer:
 
     async def _prepare(self, client: Client) -> None:
         """List the tools, and begin to follow their changes."""
-        # Subscribed before the list is requested, so that no change is missed in between.
-        changes = aiter(client.subscribe(tools=True)) if client.capabilities.allows("tools", "listChanged") else None
+        changes = await self._subscribe(client)
         tools = await self._list(client)
         client._supervisor.on_over = self._fail  # noqa: SLF001 - a client has no event for its end
         self.client = client
@@ -236,8 +237,21 @@ class GroupServer:
                 watching.cancel()
                 await asyncio.wait([watching])
 
+    async def _subscribe(self, client: Client) -> Subscription | None:
+        """Subscribe to changes, and wait briefly for the acknowledgement: a list that is requested then misses no change."""
+        if not client.capabilities.allows("tools", "listChanged"):
+            return None
+        changes = client.subscribe(tools=True)
+        with suppress(TwopipesError, TimeoutError):
+            async with asyncio.timeout(_ACKNOWLEDGEMENT):
+                await changes.ready()
+        return changes
+
     async def _watch(self, changes: Subscription) -> None:
         try:
+            if changes.honoured is None:
+                await changes.ready()
+                self._stale.set()
             async for _ in changes:
                 self._stale.set()
         except McpError as error:

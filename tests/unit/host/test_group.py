@@ -6,9 +6,10 @@ from contextlib import suppress
 import pytest
 from msgspec import Struct
 
-from fake_server import SILENCE, FakeServer, Fault, legacy, scene, text
+from fake_server import SILENCE, FakeServer, Fault, acknowledge, legacy, scene, text
 from twopipes import Context, RestartPolicy, Server, Timeouts
 from twopipes._client.targets import target_of
+from twopipes._host import group_server
 from twopipes.errors import (
     ClientClosed,
     ConnectionLost,
@@ -453,6 +454,27 @@ async def test_a_change_during_the_list_leads_to_another_list():
     fake = listing(make=legacy, answers={"tools/list": changing})
     async with ServerGroup({"a": fake}) as group:
         await until(lambda: names_of(group) == ["a__x", "a__y"])
+
+
+@scene
+async def test_a_change_before_a_late_acknowledgement_is_not_missed(monkeypatch):
+    monkeypatch.setattr(group_server, "_ACKNOWLEDGEMENT", 0.0)
+    listens = []
+    fake = listing("x", answers={"subscriptions/listen": lambda asked: listens.append(asked) or SILENCE})
+    async with ServerGroup({"a": fake}) as group:
+        fake.answers["tools/list"] = tools("x", "y")
+        acknowledge(listens[0])
+        await until(lambda: names_of(group) == ["a__x", "a__y"])
+
+
+@scene
+async def test_a_server_that_refuses_to_report_changes_is_used_and_reported():
+    problems = Problems()
+    fake = listing("x", answers={"subscriptions/listen": Fault(-32603, "no changes here")})
+    async with ServerGroup({"a": fake}, on_problem=problems) as group:
+        await until(lambda: problems)
+        assert ("no changes here" in str(group.problems["a"]), group.servers["a"].state) == (True, "ready")
+        assert (await group.call("a__x")).text == "done"
 
 
 @scene
