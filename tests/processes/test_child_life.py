@@ -25,6 +25,7 @@ from processes.children import (
     run,
     started,
 )
+from systems import WINDOWS
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import ExitStatus
@@ -71,12 +72,11 @@ def test_a_child_inherits_three_descriptors_and_no_more():
 @pytest.mark.parametrize("die_with_us", [True, False])
 def test_the_environment_and_the_folder_are_as_given(tmp_path, monkeypatch, die_with_us):
     monkeypatch.setenv("A_SECRET_OF_OURS", "1")
-    monkeypatch.setenv("LC_MEASUREMENT", "C")
+    usual = "TEMP" if WINDOWS else "LC_MEASUREMENT"
+    monkeypatch.setenv(usual, "C")
 
     async def body():
-        text = (
-            "import os; print(os.getcwd(), os.environ.get('A_SECRET_OF_OURS'), os.environ['LC_MEASUREMENT'], os.environ['GIVEN'])"
-        )
+        text = f"import os; print(os.getcwd(), *(os.environ.get(each) for each in ('A_SECRET_OF_OURS', '{usual}', 'GIVEN')))"
         async with started(command(text, env={"GIVEN": "yes"}, cwd=tmp_path, die_with_us=die_with_us)) as child:
             assert await line_of(child) == f"{tmp_path} None C yes"
 
@@ -130,10 +130,11 @@ def failed_start(given: ServerCommand) -> StartFailed:
 
 
 def test_the_error_for_a_missing_executable_lists_the_searched_folders(tmp_path):
-    error = failed_start(ServerCommand(["no-such-server"], env={"PATH": f"{tmp_path}:/usr/bin"}))
+    other = tmp_path / "bin"
+    error = failed_start(ServerCommand(["no-such-server"], env={"PATH": f"{tmp_path}{os.pathsep}{other}"}))
     assert error.reason == "not found"
-    assert error.path == [str(tmp_path), "/usr/bin"]
-    assert f"\n  {tmp_path}\n  /usr/bin" in str(error)
+    assert error.path == [str(tmp_path), str(other)]
+    assert f"\n  {tmp_path}\n  {other}" in str(error)
 
 
 def test_a_missing_folder_is_the_reason_of_the_failure(tmp_path):
@@ -421,7 +422,7 @@ def test_inherited_stderr_appears_on_ours_and_in_the_tail(capfd):
             assert child.stderr.lines() == ["nothing works here"]
 
     run(body())
-    assert capfd.readouterr().err == "nothing works here\n"
+    assert capfd.readouterr().err.splitlines() == ["nothing works here"]
 
 
 def test_discarded_stderr_is_nowhere(capfd):
@@ -438,7 +439,7 @@ def test_arguments_reach_the_child_unchanged():
     words = ["--", "-x", "a b", "", "--pdeathsig", "ünïcode", "'\"$HOME"]
 
     async def body():
-        async with started(ServerCommand([*program("import sys; print(sys.argv[1:])"), *words])) as child:
-            assert await line_of(child) == repr(words)
+        async with started(ServerCommand([*program("import sys; print(ascii(sys.argv[1:]))"), *words])) as child:
+            assert await line_of(child) == ascii(words)
 
     run(body())

@@ -201,8 +201,9 @@ class _FileCopier:
     def __init__(self, file: Any) -> None:
         self._file = file
         is_text = isinstance(file, io.TextIOBase) or hasattr(file, "encoding")
-        # Joins a character that was split between two reads.
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if is_text else None
+        # Joins a character that was split between two reads. On Windows a text file writes its own line ends.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=sys.platform == "win32") if is_text else None
 
     def write(self, data: bytes) -> None:
         # A full disk, a closed file, a custom file object.

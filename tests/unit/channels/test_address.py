@@ -14,7 +14,7 @@ from twopipes.errors import LocalProtocolError
         ("unix:/run/x.sock", UnixAddress("/run/x.sock")),
         ("unix:///run/x.sock", UnixAddress("/run/x.sock")),
         ("unix:relative.sock", UnixAddress("relative.sock")),
-        ("unix:~/x.sock", UnixAddress(str(Path("~/x.sock").expanduser()))),
+        ("unix:~/x.sock", UnixAddress(f"{Path.home()}/x.sock")),
         ("tcp://127.0.0.1:9000", TcpAddress("127.0.0.1", 9000)),
         ("tcp://localhost:9000/", TcpAddress("localhost", 9000)),
         ("tcp://[::1]:9000", TcpAddress("::1", 9000)),

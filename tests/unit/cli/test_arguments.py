@@ -38,11 +38,11 @@ def test_an_invalid_pair_is_rejected(word):
 
 
 def test_a_value_in_a_file(tmp_path):
-    (tmp_path / "text").write_text("ä\n")
+    (tmp_path / "text").write_text("ä\n", encoding="utf-8", newline="\n")
     (tmp_path / "binary").write_bytes(b"\xff")
     assert read_pair(f"a=@{tmp_path}/text") == Pair("a", "ä\n", is_json=False)
     assert read_pair(f"a:=@{tmp_path}/text") == Pair("a", "ä\n", is_json=True)
-    with pytest.raises(UsageError, match=r"argument a: file .*/nothing cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"argument a: file .*/nothing cannot be read: (No such file|File not found)"):
         read_pair(f"a=@{tmp_path}/nothing")
     with pytest.raises(UsageError, match="it is not UTF-8"):
         read_pair(f"a=@{tmp_path}/binary")
