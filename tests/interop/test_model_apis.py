@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import os
 import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from interop.harness import EVERYTHING, NET, SCRIPTS, connected, python_of
+import twopipes
+from interop.harness import EVERYTHING, EXAMPLES, NET, SCRIPTS, connected, python_of
 from interop.test_published_servers import on_npm
 from twopipes._host.model_formats import anthropic_tool, openai_tool
 from twopipes._host.model_results import anthropic_result, openai_result
@@ -28,79 +32,53 @@ ODD = {
     "invalid": {"type": "object", "properties": {"a": {"type": "str"}}},
     "regex": {"type": "object", "properties": {"a": {"pattern": r"^\p{L}+$"}}},
 }
-# What a model would answer: first a call, then a text.
-ANSWERS = {
-    "/v1/messages": [
-        {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "any",
-            "content": [{"type": "tool_use", "id": "toolu_1", "name": "sums__add", "input": CALL}],
-            "stop_reason": "tool_use",
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        },
-        {
-            "id": "msg_2",
-            "type": "message",
-            "role": "assistant",
-            "model": "any",
-            "content": [{"type": "text", "text": "3"}],
-            "stop_reason": "end_turn",
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        },
-    ],
-    "/responses": [
-        {
-            "id": "resp_1",
-            "object": "response",
-            "output": [
-                {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "sums__add", "arguments": json.dumps(CALL)}
-            ],
-        },
-        {
-            "id": "resp_2",
-            "object": "response",
-            "output": [{"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "3"}]}],
-        },
-    ],
-    "/chat/completions": [
-        {
-            "id": "chat_1",
-            "object": "chat.completion",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": "tool_calls",
-                    "message": {
-                        "role": "assistant",
-                        "content": None,
-                        "tool_calls": [
-                            {"id": "call_1", "type": "function", "function": {"name": "sums__add", "arguments": json.dumps(CALL)}}
-                        ],
-                    },
-                }
-            ],
-        },
-        {
-            "id": "chat_2",
-            "object": "chat.completion",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "3"}}],
-        },
-    ],
-}
+
+
+def answers(name, arguments):
+    """Return what a model would answer, by the path of the API: first a call, then a text."""
+    used = {"usage": {"input_tokens": 1, "output_tokens": 1}, "type": "message", "role": "assistant", "model": "any"}
+    call = {"name": name, "arguments": json.dumps(arguments)}
+    tool_call = {"id": "call_1", "type": "function", "function": call}
+    text = [{"type": "output_text", "text": "done", "annotations": []}]
+    return {
+        "/v1/messages": [
+            {"id": "msg_1", "content": [{"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}], **used},
+            {"id": "msg_2", "content": [{"type": "text", "text": "done"}], **used},
+        ],
+        "/responses": [
+            {
+                "id": "resp_1",
+                "object": "response",
+                "output": [{"type": "function_call", "id": "fc_1", "call_id": "call_1", **call}],
+            },
+            {
+                "id": "resp_2",
+                "object": "response",
+                "output": [{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": text}],
+            },
+        ],
+        "/chat/completions": [
+            {
+                "id": f"chat_{number}",
+                "object": "chat.completion",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}],
+            }
+            for number, message in enumerate([{"content": None, "tool_calls": [tool_call]}, {"content": "done"}])
+        ],
+    }
 
 
 @contextmanager
-def model():
+def model(name, arguments):
     """Serve the answers on loopback. Yields the URL and the bodies of the requests so far, by path."""
-    bodies = {path: [] for path in ANSWERS}
+    given = answers(name, arguments)
+    bodies = {path: [] for path in given}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             bodies[self.path].append(body)
-            answer = json.dumps(ANSWERS[self.path][len(bodies[self.path]) - 1]).encode()
+            answer = json.dumps(given[self.path][len(bodies[self.path]) - 1]).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(answer)))
@@ -152,7 +130,7 @@ def test_the_official_sdks_take_our_tools_and_results(tmp_path):
             "results": [openai_result("call_1", each, "chat") for each in results],
         },
     }
-    with model() as (url, bodies):
+    with model("sums__add", CALL) as (url, bodies):
         (tmp_path / "job.json").write_text(json.dumps({**job, "url": url}))
         command = [python, str(SCRIPTS / "model_apis.py"), str(tmp_path / "job.json")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=2 * NET, check=False)
@@ -164,7 +142,7 @@ def test_the_official_sdks_take_our_tools_and_results(tmp_path):
         ("responses", "call_1", "/responses", "input"),
         ("chat", "call_1", "/chat/completions", "messages"),
     ):
-        assert found[api] == {"rejected": [], "call": [name, "sums__add", CALL], "text": "3"}
+        assert found[api] == {"rejected": [], "call": [name, "sums__add", CALL], "text": "done"}
         first, second = bodies[path]
         # The SDK sent them unchanged.
         assert first["tools"] == second["tools"] == job[api]["tools"]
@@ -180,9 +158,24 @@ def test_the_sdks_reject_what_is_wrong(tmp_path):
         "responses": {"tools": [{"type": "function", "function": {"name": "t"}}], "results": [{"output": 3}]},
         "chat": {"tools": [{"type": "function", "name": "t"}], "results": [{"role": "tool", "content": "x"}]},
     }
-    with model() as (url, _):
+    with model("sums__add", CALL) as (url, _):
         (tmp_path / "job.json").write_text(json.dumps({**job, "url": url}))
         command = [python, str(SCRIPTS / "model_apis.py"), str(tmp_path / "job.json")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=2 * NET, check=True)
     found = json.loads(done.stdout)
     assert [len(found[api]["rejected"]) for api in job] == [1, 2, 2]
+
+
+def test_the_loops_of_the_page_work_with_the_official_sdks(tmp_path):
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"hello": {"command": sys.executable, "args": [str(EXAMPLES / "hello.py")]}}}))
+    with model("hello__greet", {"name": "Ada"}) as (url, bodies):
+        command = [python_of("model-apis"), str(SCRIPTS / "model_host.py"), url, str(file)]
+        environment = {**os.environ, "PYTHONPATH": str(Path(twopipes.__file__).parents[1])}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * NET, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"anthropic": "done", "openai": "done"}
+    assert bodies["/v1/messages"][1]["messages"][-1]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "Hello, Ada!"}]}
+    ]
+    assert bodies["/responses"][1]["input"][-1] == {"type": "function_call_output", "call_id": "call_1", "output": "Hello, Ada!"}
