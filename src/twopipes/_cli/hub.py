@@ -230,6 +230,7 @@ def _member_settings(options: Options) -> MemberSettings:
         idle=_seconds(options, "--idle"),
         on_stderr=_show_line,
         trace=None if folder is None else partial(_trace_file, _folder(folder)),
+        option_names=_OPTIONS,
     )
 
 

@@ -60,6 +60,7 @@ class MemberSettings(Struct, frozen=True, kw_only=True):
         config: How to connect.
         on_stderr: Called with the name of a server and each line that it writes to stderr.
         trace: Returns the file to record the messages of a server in.
+        option_names: As for :class:`PassingServer`.
     """
 
     tools: ToolFilter | None = None
@@ -67,6 +68,7 @@ class MemberSettings(Struct, frozen=True, kw_only=True):
     config: BackConfig = BackConfig()
     on_stderr: Callable[[str, StderrLine], object] | None = None
     trace: Callable[[str], str | None] | None = None
+    option_names: Mapping[str, str] = {}
 
 
 class MemberOwner(Protocol):
@@ -150,6 +152,10 @@ class Member:
     def is_closed(self) -> bool:
         """Whether it was removed from the hub."""
         return self.state == "closed"
+
+    def describe(self, error: TwopipesError) -> str:
+        """Return the text of an error, with options as the user of the hub writes them."""
+        return error.describe(self._settings.option_names)
 
     def offered(self, method: str) -> list[Item]:
         """Return the items of a list that pass the filters."""
@@ -277,7 +283,7 @@ class Member:
         self.problem = error
         self._set("failed")
         if is_news:
-            self._owner.report(self, "error", f"it cannot be used: {error}")
+            self._owner.report(self, "error", f"it cannot be used: {self.describe(error)}")
         if not isinstance(error, ConfigError):  # which stays wrong until the file is changed
             self._retry = asyncio.get_running_loop().call_later(self._retry_delay, self._begin)
             self._retry_delay = min(2 * self._retry_delay, _LONGEST_RETRY)
@@ -301,7 +307,7 @@ class Member:
         back.questions.asker = self.name
         back.on_opened.append(self._back_opened)
         back.on_changed.append(self._back_changed)
-        back.on_restart.append(lambda error: self._owner.report(self, "warning", f"it is restarted: {error}"))
+        back.on_restart.append(lambda error: self._owner.report(self, "warning", f"it is restarted: {self.describe(error)}"))
         back.on_given_up.append(self._given_up)
         back.on_exit.append(lambda: self._set("restarting") if self.state == "ready" else None)
         self._owner.observe(self, back)
@@ -319,7 +325,7 @@ class Member:
     def _given_up(self, error: TwopipesError) -> None:
         self.problem = error
         self._set("failed")
-        self._owner.report(self, "error", f"it is not restarted any more: {error}")
+        self._owner.report(self, "error", f"it is not restarted any more: {self.describe(error)}")
 
     def _on_idle(self) -> None:
         if self.back is None or not self.back.is_running:
@@ -377,7 +383,7 @@ class Member:
             except MethodNotFound:
                 pass  # many servers have resources and no templates
             except (McpError, RequestTimedOut, RemoteProtocolError) as error:
-                self._owner.report(self, "warning", f"it did not answer {method}: {error}")
+                self._owner.report(self, "warning", f"it did not answer {method}: {self.describe(error)}")
                 items = self.lists.get(method, [])
             else:
                 items = found.items

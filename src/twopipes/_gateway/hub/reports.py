@@ -31,7 +31,7 @@ class Reports:
     def add(self, level: ReportLevel, text: str) -> None:
         """Report a sentence."""
         # Not further lines on stderr: the last lines of a server's stderr are there already.
-        logger.log(_PYTHON_LEVELS[level], "%s", text.partition("\n")[0])
+        logger.log(_PYTHON_LEVELS[level], "%s", text.partition("\n")[0].removesuffix(":"))
         self._log(level, text, logger=_LOGGER)
 
     def problems(self, problems: Iterable[str]) -> None:

@@ -152,8 +152,9 @@ class SearchTools:
         missing = self._hub.missing_tools()
         notes = [f"Servers that are not available: {', '.join(missing[:_MAX_SERVERS])}."] if missing else []
         if is_empty:
-            servers = [f"{member.name} ({len(member.tools)} tools)" for member in self._hub.members.values()][:_MAX_SERVERS]
-            notes.insert(0, f"No tool fits these words. Search with other words. Servers: {', '.join(servers) or 'none'}.")
+            servers = [f"{member.name} ({len(member.tools)})" for member in self._hub.members.values()][:_MAX_SERVERS]
+            known = ", ".join(servers) or "none"
+            notes.insert(0, f"No tool fits these words. Search with other words. Servers and how many tools they have: {known}.")
         return " ".join(notes)
 
 

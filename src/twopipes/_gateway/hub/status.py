@@ -14,7 +14,7 @@ from twopipes._gateway.hub.member import Member
 from twopipes._gateway.hub.server import HubServer
 from twopipes._host.config import ServerConfig
 from twopipes._process.command import ServerCommand
-from twopipes.errors import NotFound
+from twopipes.errors import NotFound, TwopipesError
 
 ALL_SERVERS: Final = f"{OWN_URIS}servers"
 """The resource about all servers."""
@@ -107,11 +107,11 @@ def _summary(member: Member) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _error_of(member: Member, error: Exception | None) -> str | None:
+def _error_of(member: Member, error: TwopipesError | None) -> str | None:
     """Return the text of an error, bounded, and without the arguments of the server's command."""
     if error is None:
         return None
-    text = str(error)
+    text = member.describe(error)
     if isinstance(member.config, ServerConfig) and member.config.command:
         text = text.replace(ServerCommand(member.config.command).describe(), member.config.command[0])
     return text[:_MAX_ERROR]

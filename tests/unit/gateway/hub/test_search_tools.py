@@ -83,7 +83,7 @@ async def test_a_search_without_a_match_names_the_servers():
         empty = await found(host, "zebra")
     assert empty == {
         "tools": [],
-        "note": "No tool fits these words. Search with other words. Servers: hub (1 tools), clock (1 tools).",
+        "note": "No tool fits these words. Search with other words. Servers and how many tools they have: hub (1), clock (1).",
     }
 
 
