@@ -4,15 +4,12 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
 from processes.children import is_running, watching
 from processes.launching import EXAMPLES, NET, call, modern, python, request, text_of
-from processes.sandboxes import with_every_engine
 from processes.test_bridge import SERVER, modern_call, number, said, twopipes
-from processes.test_sandbox import CODE
 
 STATUS = "twopipes://hub/servers"
 BROKEN = {"command": "/does/not/exist"}
@@ -195,33 +192,6 @@ def test_no_process_outlives_the_hub(by, two, launch):
     with watching(old), watching(new):
         child.signal(by)
         assert child.process.wait(NET) == (0 if by != signal.SIGKILL else -by)
-
-
-@with_every_engine
-def test_each_server_has_the_sandbox_of_the_file_or_of_the_options(engine, servers, launch, tmp_path):
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "secret").write_text("the secret")
-    (tmp_path / "folder").mkdir()
-    curious = entry(Path(__file__).with_name("sandboxed_server.py"), cwd=str(tmp_path / "folder"))
-    open_ = {"read": [*map(str, CODE), str(tmp_path / "outside")], "engine": engine}
-    closed = {"read": [*map(str, CODE)], "engine": engine}
-    file = servers(plain=curious, opened={**curious, "sandbox": open_}, closed={**curious, "sandbox": closed})
-    reading = [option for path in CODE for option in ("--sandbox-read", path)]
-    found = {}
-    for words in ([], ["--sandbox", *reading]):
-        child = launch(hub(file, *words))
-        for name in ("plain", "opened", "closed"):
-            answer = child.ask(modern_call(name, f"{name}__read", path=str(tmp_path / "outside" / "secret")))
-            found[name, bool(words)] = text_of(answer).partition(":")[0]
-        child.finish()
-    assert found == {
-        ("plain", False): "the secret",
-        ("opened", False): "the secret",
-        ("closed", False): "refused",
-        ("plain", True): "refused",
-        ("opened", True): "the secret",
-        ("closed", True): "refused",
-    }
 
 
 # Changes of the file
