@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test test-all coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway windows windows-all rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test test-all coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway bench-hub windows windows-all rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -259,6 +259,9 @@ bench-http: $(STAMPS)/package $(BENCH)/http/installed $(BENCH_PEERS) ## compare 
 
 bench-gateway: $(STAMPS)/package $(BENCH)/ours/installed ## measure what bridge and keep add to a direct connection, and write the page; 6 minutes
 	$(BIN)/python benchmarks/gateway_bench.py --publish
+
+bench-hub: $(STAMPS)/package $(BENCH)/ours/installed ## measure a hub in front of 20 servers and 500 tools, and write the page; 3 minutes
+	$(BIN)/python benchmarks/hub_bench.py --publish
 
 dist: $(STAMPS)/release ## build the sdist and the wheel into dist
 	rm -rf dist
