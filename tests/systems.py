@@ -62,10 +62,12 @@ class SkippedModule(pytest.Module):
 
 def skipped_module(path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Return a replacement for a test file that cannot be imported on Windows or under Wine."""
-    reason = None
-    if WINDOWS and (missing := sorted(_imports_of(path) & OF_POSIX)):
+    name = path.relative_to(TABLE.parent).as_posix()
+    # Not only its tests: the file may not even be importable.
+    reason = next((each.reason for each in exclusions() if any(fnmatchcase(name, test) for test in each.tests)), None)
+    if reason is None and WINDOWS and (missing := sorted(_imports_of(path) & OF_POSIX)):
         reason = f"POSIX: the whole file is about things of POSIX, such as {missing[0]}"
-    elif WINE and (missing := sorted(_imports_of(path) & COMPILED_BY_RUST)):
+    if reason is None and WINE and (missing := sorted(_imports_of(path) & COMPILED_BY_RUST)):
         reason = f"Wine: the file needs {missing[0]}, which is compiled by Rust and needs a newer Wine"
     if reason is None:
         return None
@@ -88,7 +90,7 @@ class Exclusion(NamedTuple):
     """Tests that cannot run on some system, and why."""
 
     reason: str
-    tests: list[str]  # files, or tests without their parameters; a * stands for anything
+    tests: list[str]  # files, or tests without their parameters; a * means anything
 
 
 def exclusions() -> list[Exclusion]:
@@ -107,7 +109,6 @@ def mark_excluded(items: list[pytest.Item]) -> None:
     """Skip the tests of the table."""
     for exclusion in exclusions():
         for item in items:
-            path = item.path.relative_to(TABLE.parent).as_posix()
-            name = f"{path}::{item.nodeid.partition('::')[2].partition('[')[0]}"
-            if any(each == path or fnmatchcase(name, each) for each in exclusion.tests):
+            name = f"{item.path.relative_to(TABLE.parent).as_posix()}::{item.nodeid.partition('::')[2].partition('[')[0]}"
+            if any(fnmatchcase(name, each) for each in exclusion.tests):
                 item.add_marker(pytest.mark.skip(reason=exclusion.reason))

@@ -23,6 +23,6 @@ def test_every_row_names_tests_that_exist(row):
     assert row["reason"]
     for entry in row["tests"]:
         path = entry.partition("::")[0]
-        assert (TABLE.parent / path).is_file(), entry
+        assert list(TABLE.parent.glob(path)), entry
         if "::" in entry:
             assert any(fnmatchcase(name, entry) for name in names_in(path)), entry

@@ -15,9 +15,13 @@ from pathlib import Path
 from processes.launching import NET
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
+from twopipes._process.exit_status import SIGKILL, ExitStatus
 
 if sys.platform == "win32":
     from processes import windows_processes
+
+# How a child that we have killed ends.
+KILLED = ExitStatus(code=137) if sys.platform == "win32" else ExitStatus(signal=SIGKILL)
 
 # Echoes every line, and exits on EOF.
 POLITE = """

@@ -15,6 +15,7 @@ from processes.children import (
     FLOODS_STDERR,
     FLOODS_STDOUT,
     FORKS_A_GRANDCHILD,
+    KILLED,
     POLITE,
     SILENT,
     STUBBORN,
@@ -30,7 +31,7 @@ from processes.launching import NET
 from twopipes._process import process_group
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
-from twopipes._process.exit_status import ExitStatus
+from twopipes._process.exit_status import SIGKILL, ExitStatus
 from twopipes._process.shutdown import CloseStdin, ShutdownPlan, Signal, Wait
 
 # Real steps with short waits; the numbers are not part of any promise.
@@ -75,7 +76,7 @@ def test_a_stubborn_child_is_killed():
             assert steps_of(report) == list(BRIEF.steps)
             assert [taken.at for taken in report.steps] == sorted(taken.at for taken in report.steps)
             assert report.ended_by == "SIGKILL"
-            assert report.exit == ExitStatus(signal=signal.SIGKILL)
+            assert report.exit == KILLED
             assert not report.left_behind
 
     run(body())
@@ -85,7 +86,7 @@ def test_the_plan_of_the_command_is_the_one_that_is_used():
     async def body():
         async with started(command(STUBBORN, shutdown=ShutdownPlan.at_once())) as child:
             assert await line_of(child) == "ready"
-            assert steps_of(await child.shut_down()) == [Signal(signal.SIGKILL)]
+            assert steps_of(await child.shut_down()) == [Signal(SIGKILL)]
 
     run(body())
 
@@ -208,7 +209,7 @@ def test_a_plan_without_a_kill_reports_the_processes_that_still_run(monkeypatch)
             assert is_running(child.pid)
             # It stays registered and is killed at exit of the interpreter; here the test does that.
             process_group.kill_all()
-            assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
+            assert await child.wait() == KILLED
 
     run(body())
 
@@ -317,7 +318,7 @@ def test_a_cancelled_shutdown_kills_and_is_still_cancelled():
             with pytest.raises(asyncio.CancelledError):
                 await ending
             # No further await: the cancellation waited for the death.
-            assert child.exit == ExitStatus(signal=signal.SIGKILL)
+            assert child.exit == KILLED
             assert not child.group_alive()
             report = await child.shut_down()
             assert report.ended_by == "SIGKILL"
@@ -347,7 +348,7 @@ def test_kill_now_ends_everything_without_waiting():
         async with started(FORKS_A_GRANDCHILD) as child:
             grandchild = int(await line_of(child))
             child.kill_now()
-            assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
+            assert await child.wait() == KILLED
             await child.shut_down()
             assert not is_running(grandchild)
             assert child._group not in process_group._live
@@ -364,7 +365,7 @@ def test_kill_now_after_the_loop_frees_everything():
     asyncio.run(body())
     children[0].kill_now()
     assert not is_running(children[0].pid)
-    assert children[0].exit == ExitStatus(signal=signal.SIGKILL)
+    assert children[0].exit == KILLED
 
 
 def test_kill_now_from_another_thread_lets_the_loop_do_the_rest():
@@ -372,7 +373,7 @@ def test_kill_now_from_another_thread_lets_the_loop_do_the_rest():
         async with started(STUBBORN) as child:
             thread = threading.Thread(target=child.kill_now)
             thread.start()
-            assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
+            assert await child.wait() == KILLED
             thread.join(NET)
             assert (await child.shut_down()).ended_by == "already gone"
 

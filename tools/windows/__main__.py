@@ -11,12 +11,14 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from wine import PYTHON, ROOT, NotAvailableError, Wine
 
@@ -34,7 +36,9 @@ FILE_LIMIT = 600
 GROUP_LIMIT = 900
 # Files of one group in a run of everything: starting Python and pytest takes seconds, and a hang costs the whole group.
 GROUP_SIZE = 6
-MOST_REASONS = 40
+# Seconds for the last output of a run that has ended.
+OUTPUT_TIMEOUT = 5
+MOST_REASONS = 60
 
 
 @dataclass
@@ -76,27 +80,13 @@ class Runner:
         self._number += 1
         report, log = (self._results / f"{self._number}.{ending}" for ending in ("xml", "log"))
         report.unlink(missing_ok=True)
-        # Wine's standard streams must be pipes: the output goes through this process.
         options = (f"--timeout={TEST_LIMIT}", "--timeout-method=thread", f"--junit-xml={report.relative_to(ROOT)}", "--tb=short")
         command = ["wine", str(self._wine.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *targets]
         begun = time.monotonic()
         limit = limit if len(targets) > 1 or not targets[0].endswith(".py") else FILE_LIMIT
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=self._wine.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            log.write_bytes(error.stdout or b"")
+        if not self._run_to_end(command, log, limit):
             print(f"{' '.join(targets)}: no end after {limit} s; see {log.relative_to(ROOT)}", flush=True)
             return None
-        log.write_bytes(done.stdout)
         if not report.exists():
             print(f"{' '.join(targets)}: no result; see {log.relative_to(ROOT)}", flush=True)
             return None
@@ -104,6 +94,32 @@ class Runner:
         said = ", ".join(f"{count} {word}" for word, count in found.counts.items())
         print(f"{' '.join(targets)}: {said or 'no tests'} ({time.monotonic() - begun:.0f} s)", flush=True)
         return found
+
+    def _run_to_end(self, command: list[str], log: Path, limit: float) -> bool:
+        """Run a program with its output in a file. Return False if it did not end in time."""
+        # Wine's standard streams must be pipes, so a thread copies. A process that is left behind holds the pipe, and is not
+        # waited for.
+        environment = self._wine.environment()
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, **streams)
+        copying = threading.Thread(target=copy, args=(process.stdout, log), daemon=True)
+        copying.start()
+        try:
+            process.wait(limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return False
+        finally:
+            copying.join(OUTPUT_TIMEOUT)
+        return True
+
+
+def copy(source: IO[bytes], target: Path) -> None:
+    """Write a stream to a file as it comes."""
+    with target.open("wb", buffering=0) as file:
+        while data := os.read(source.fileno(), 65536):
+            file.write(data)
 
 
 def read_report(path: Path) -> Outcome:
