@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from twopipes._process.lookup import look_up
@@ -19,18 +19,28 @@ _LIBRARIES: Final = ("lib", "lib64", "libexec")
 
 
 def files_of_program(
-    executable: str, environment: Mapping[str, str], folder: str, *, home: str | None
-) -> tuple[list[str], dict[str, str]]:
-    """Return the paths that a program needs to start, and the symbolic links on the way to it, with their targets.
+    executable: str,
+    environment: Mapping[str, str],
+    folder: str,
+    *,
+    home: str | None,
+    is_controlled: Callable[[str], bool] = lambda _: False,
+) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return the paths that a program needs to start, the symbolic links on the way to it with their targets, and what is missing.
+
+    Missing is what only a file names that the server can change: a link, the first line of a script, the settings of a virtual
+    environment. Otherwise a server could make any file visible for its next start.
 
     Args:
         executable: The absolute path of the program.
         environment: The environment of the child.
         folder: The folder of the child.
         home: The home folder. It never belongs to a program as a whole, and neither does ``~/.local``.
+        is_controlled: Whether the server can change a file, or where its path leads.
     """
     found: dict[str, None] = {}
     links: dict[str, str] = {}
+    missing: list[str] = []
     queue = [executable]
     seen: set[str] = set()
     while queue and len(seen) < _MAX_STEPS:
@@ -38,15 +48,23 @@ def files_of_program(
         if path in seen or not os.path.lexists(path):
             continue
         seen.add(path)
-        if os.path.islink(path):
-            links[path] = os.readlink(path)
-            queue.append(os.path.join(os.path.realpath(os.path.dirname(path)), links[path]))
+        target = os.readlink(path) if os.path.islink(path) else None
+        leads_to = _base_of_environment(path)
+        if target is None:
+            leads_to += _interpreters(path, environment, folder)
         else:
+            leads_to.append(os.path.join(os.path.realpath(os.path.dirname(path)), target))
+        if is_controlled(path):
+            reals = [os.path.realpath(each) for each in (path, *leads_to) if os.path.exists(each)]
+            missing += [next(_installation(real, home), real) for real in reals]
+            continue
+        queue += leads_to
+        if target is None:
             found[path] = None
-            queue += _interpreters(path, environment, folder)
+        else:
+            links[path] = target
         found |= dict.fromkeys(_installation(path, home))
-        queue += _base_of_environment(path)
-    return list(found), links
+    return list(found), links, missing
 
 
 def _installation(path: str, home: str | None) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -37,6 +37,8 @@ SHARED_FOLDERS: Final = frozenset(
 )
 # Programs whose first argument that is not an option is a program as well.
 _INTERPRETER: Final = re.compile(r"(?:python|pypy|node|bun|deno|ruby|perl|php|bash|dash|zsh|sh)[0-9.]*")
+# Parts of a path, links included. The kernel follows 40 links.
+_MAX_PARTS: Final = 4096
 _CODE_OPTIONS: Final = ("-c", "-e", "-m", "-r", "--eval", "--print", "-p")
 
 
@@ -71,7 +73,11 @@ def view_of(policy: Sandbox, argv: Sequence[str], environment: Mapping[str, str]
     write = [_existing("write", each, folder) for each in policy.write]
     if policy.folder and not _is_shared(folder, home):
         read.append(folder)
-    files, links = files_of_program(argv[0], environment, folder, home=home)
+    writable = {os.path.realpath(each) for each in write}
+    read, write = _without_traps(read, writable), _without_traps(write, writable)
+    files, links, missing = files_of_program(
+        argv[0], environment, folder, home=home, is_controlled=lambda path: is_controlled(path, writable)
+    )
     system = [path for path in (*SYSTEM, *SYSTEM_FILES) if os.path.exists(path)]
     view = View(
         read=tuple(dict.fromkeys([*system, *files, *read])),
@@ -84,12 +90,52 @@ def view_of(policy: Sandbox, argv: Sequence[str], environment: Mapping[str, str]
     script = _script(argv, folder)
     if script is not None and not view.shows(script):
         raise ViewProblem(f"{script} is hidden from it; add {script}, or its folder, to Sandbox(read=[...])")
+    for path in missing:
+        if not view.shows(path):
+            raise ViewProblem(f"it needs {path}, but only a file that it may change says so; add {path} to Sandbox(read=[...])")
     return view
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """Return whether a path is one of these folders, or in one of them. All of them are absolute and normalized."""
     return any(path == each or path.startswith(each.rstrip("/") + "/") for each in folders)
+
+
+def is_controlled(path: str, writable: Iterable[str]) -> bool:
+    """Whether a server that may write to these folders can change a file, or where its path leads."""
+    folders = list(writable)
+    return any(is_below(os.path.dirname(each), folders) for each in (*_links_on(path), os.path.realpath(path)))
+
+
+def _links_on(path: str) -> Iterator[str]:
+    """Yield the symbolic links that are followed on the way to a path, each where it really is."""
+    place, rest = "/", path.split("/")[::-1]
+    for _ in range(_MAX_PARTS):
+        if not rest:
+            return
+        part = rest.pop()
+        if part == "..":
+            place = os.path.dirname(place)
+        elif part not in {"", "."}:
+            place = os.path.join(place, part)
+        if os.path.islink(place):
+            yield place
+            target = os.readlink(place)
+            rest += target.split("/")[::-1]
+            place = "/" if target.startswith("/") else os.path.dirname(place)
+    raise ViewProblem(f"{path} leads through too many links")
+
+
+def _without_traps(paths: Sequence[str], writable: set[str]) -> list[str]:
+    """Leave out what is visible in a writable folder. A link there must not lead out: the server can make one, and be restarted."""
+    found = []
+    for path in paths:
+        real = os.path.realpath(path)
+        if not is_controlled(path, writable):
+            found.append(path)
+        elif not is_below(os.path.dirname(real), writable):
+            raise ViewProblem(f"{path} leads to {real} by a link that it may change; name {real} in the policy")
+    return found
 
 
 def _existing(member: str, given: object, folder: str) -> str:

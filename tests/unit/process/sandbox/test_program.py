@@ -30,7 +30,8 @@ def make():
 
 
 def needs(executable, home, path=""):
-    files, links = files_of_program(str(executable), {"PATH": str(path)}, str(home), home=str(home))
+    files, links, missing = files_of_program(str(executable), {"PATH": str(path)}, str(home), home=str(home))
+    assert not missing
     return set(files), links
 
 

@@ -95,3 +95,61 @@ def test_a_folder_is_below_itself_and_above_what_it_contains():
     assert is_below("/a", ["/"])
     assert not is_below("/ab", ["/a"])
     assert not is_below(os.sep, ["/a"])
+
+
+# A server that prepares its next start: it may write to its folder, and exits
+
+
+@pytest.fixture
+def trap(folder, tmp_path):
+    """A folder that the server may write, and a file outside that it wants to read."""
+    secret = tmp_path / "keys" / "bin" / "python3"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("#!/bin/sh")
+    secret.chmod(0o755)
+    return secret
+
+
+@pytest.mark.parametrize("member", ["read", "write"])
+@pytest.mark.parametrize("path", ["project/data", "link/data", "link/../project/data/bin"])
+def test_a_link_that_it_can_make_does_not_lead_a_path_of_the_policy_elsewhere(folder, trap, tmp_path, member, path):
+    (folder / "data").symlink_to(trap.parents[1])
+    (tmp_path / "link").symlink_to(folder)
+    policy = {"read": [], "write": [str(folder)]}
+    policy[member].append(f"{tmp_path}/{path}")
+    with pytest.raises(ViewProblem, match="by a link that it may change; name"):
+        seen(Sandbox(**policy), "/usr")
+
+
+def test_the_same_for_its_working_folder(folder, trap):
+    (folder / "data").symlink_to(trap.parent)
+    with pytest.raises(ViewProblem, match="by a link that it may change"):
+        seen(Sandbox(write=[folder]), folder / "data")
+
+
+@pytest.mark.parametrize("kind", ["link", "script", "environment", "installation"])
+def test_a_program_that_it_can_change_does_not_make_other_files_visible(folder, trap, kind):
+    program = folder / "bin" / "python"
+    program.parent.mkdir()
+    (trap.parents[1] / "lib" / "node_modules").mkdir(parents=True)
+    if kind == "link":
+        program.symlink_to(trap)
+    elif kind == "script":
+        program.write_text(f"#!{trap}\n")
+    elif kind == "environment":
+        program.write_text("binary")
+        (folder / "pyvenv.cfg").write_text(f"home = {trap.parent}\n")
+    else:
+        (folder / "installed").symlink_to(trap.parents[1])
+        program = folder / "installed" / "bin" / "python3"
+    with pytest.raises(ViewProblem, match=f"it needs {trap.parents[1]}, but only a file that it may change says so; add"):
+        seen(Sandbox(write=[folder]), folder, [str(program)])
+    view = seen(Sandbox(write=[folder], read=[trap.parents[1]]), folder, [str(program)])  # if the user says so
+    assert view.shows(str(trap))
+
+
+def test_a_path_in_a_writable_folder_needs_no_rule_of_its_own(folder):
+    (folder / "inner").mkdir()
+    view = seen(Sandbox(write=[folder, folder / "inner"], read=[folder / "inner"]), folder)
+    assert view.write == (str(folder),)
+    assert str(folder / "inner") not in view.read
