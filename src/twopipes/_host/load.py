@@ -62,11 +62,12 @@ def _scope(found: HostDocument, inputs: Mapping[str, str]) -> Scope:
 
 def _config(name: str, found: HostDocument, scope: Scope) -> ServerConfig:
     """Return the configuration of one server, or one with a problem."""
-    entry = Entry(found.servers[name], READING[found.host], scope)
-    source = str(Path(found.file).expanduser().absolute())
-    enabled = entry.enabled and name not in found.disabled
-    where = f"{found.file}: server {name!r}"
-    given: dict[str, Any] = {"source": source, "enabled": enabled}
+    content, where = found.servers[name], f"{found.file}: server {name!r}"
+    given: dict[str, Any] = {"source": str(Path(found.file).expanduser().absolute())}
+    if not isinstance(content, dict):
+        return ServerConfig(**given, problem=f"{where} must be an object with a command")
+    entry = Entry(content, READING[found.host], scope)
+    given["enabled"] = entry.enabled and name not in found.disabled
     try:
         return ServerConfig(**given, **entry.arguments())
     except ConfigError as error:

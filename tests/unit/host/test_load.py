@@ -532,7 +532,6 @@ def test_servers_of_the_current_project_in_the_file_of_claude_code(where, tmp_pa
         (b"{}", r'has no servers; it needs \{"mcpServers": '),
         (b'{"mcpServers": {}}', "has no servers"),
         (b'{"mcpServers": []}', "has no servers"),
-        (b'{"mcpServers": {"a": "x"}}', "server 'a' must be an object"),
         (b"[" * 100_000, "is not valid JSON"),
     ],
 )
@@ -558,6 +557,48 @@ def test_one_broken_entry_does_not_hide_the_others(tmp_path):
     assert [bool(found[name].problem) for name in ("bad", "nul", "empty")] == [True] * 3
     with pytest.raises(ConfigError, match="server 'empty' has no command"):
         found["empty"].target()
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"command": "x", "args": "-v"}, "has args that are not a list of strings"),
+        ({"command": "x", "cwd": 5}, "has a cwd that is not a string"),
+        ({"command": "x", "env": ["A"]}, "has an env that is not an object with string values"),
+        ({"command": "x", "env": {"A": ["b"]}}, "has an env that is not an object with string values"),
+        ({"command": "x", "envFile": 1}, "has an envFile that is not a string"),
+        (
+            {"command": "x", "envFile": "gone.env"},
+            "has an envFile that cannot be read, {folder}/gone.env: No such file or directory",
+        ),
+        ({"command": "x", "timeout": "soon"}, "has a timeout that is not a number"),
+        ({"command": "x", "timeout": True}, "has a timeout that is not a number"),
+        ({"command": "x", "timeout": -1}, "has a timeout that is not a number"),
+        ({"command": "x", "timeout": 10**400}, "has a timeout that is not a number"),
+        ({"command": "x", "includeTools": [5]}, "has a filter for tools that is not valid"),
+        ({"url": "ws://example.com"}, "has a url that does not begin with http:// or https://"),
+        ({"url": "https://example.com", "headers": ["A: b"]}, "has headers that are not an object with string values"),
+        ("x", "must be an object with a command"),
+        (None, "must be an object with a command"),
+        ({"type": "http"}, 'has no URL; add "url": "https://..."'),
+    ],
+)
+def test_what_is_wrong_with_an_entry(entry, problem, tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    found = load(tmp_path / "x.json", host="claude-code")["a"].problem
+    assert found.startswith(f"{tmp_path / 'x.json'}: server 'a' {problem.replace('{folder}', str(tmp_path))}")
+
+
+def test_a_file_that_opencode_refers_to_is_missing(folder):
+    (folder / "opencode/secret.txt").unlink()
+    problem = load(folder / "opencode/opencode.json")["everything"].problem
+    assert problem.endswith(f"refers to the file {folder / 'opencode/secret.txt'}, which cannot be read: No such file or directory")
+
+
+def test_other_settings_about_mcp_are_not_servers(tmp_path):
+    (tmp_path / "settings.json").write_text('{"mcp": {"enabled": true, "servers": {"a": {"port": 1}}}}')
+    with pytest.raises(ConfigError, match="has no servers"):
+        load(tmp_path / "settings.json")
 
 
 JSON = st.recursive(

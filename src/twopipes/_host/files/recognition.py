@@ -46,7 +46,7 @@ def read_document(file: str | os.PathLike[str], host: str | None = None) -> Host
     language = language_of(name) if host in (None, "generic") else _ALL[host].language
     document = _document(name, language)
     for candidate in [host] if host is not None else _candidates(name, document, language):
-        servers = _servers(document, candidate, name)
+        servers = _servers(document, candidate)
         if servers:
             return HostDocument(name, candidate, servers, frozenset(_disabled(document, candidate, servers)))
     where = ".".join(_ALL[host].place if host is not None else ("mcpServers",))
@@ -106,7 +106,7 @@ def _tails(host: Host) -> Iterator[str]:
         yield from (str(PurePosixPath(tail).with_name(other)) for other in host.others)
 
 
-def _servers(document: Any, host: str, file: str) -> dict[str, Any]:
+def _servers(document: Any, host: str) -> dict[str, Any]:
     """Return the servers that a host finds in a document; none if it does not look like a document of the host."""
     place = _ALL[host].place
     found = found_at(document, place)
@@ -119,8 +119,6 @@ def _servers(document: Any, host: str, file: str) -> dict[str, Any]:
         return {}
     elif host == "claude-code":
         servers |= _named(found_at(document, ("projects", _project_key(document), "mcpServers")))
-    if wrong := [name for name, content in servers.items() if not isinstance(content, dict)]:
-        raise ConfigError(f"{file}: server {wrong[0]!r} must be an object with a command")
     return servers
 
 
