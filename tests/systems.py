@@ -43,7 +43,7 @@ def not_under_wine(reason: str) -> pytest.MarkDecorator:
 # Modules that are compiled by Rust, or need one that is, and helpers of tests that import them. They need a newer Wine.
 COMPILED_BY_RUST = {
     *("cryptography", "fastapi", "granian", "jsonschema_rs", "mcp_types", "pydantic", "watchfiles"),
-    *("jwt_issuer", "unit.protocol.official"),
+    *("jwt_issuer", "unit.protocol.official", "unit.tools.doctor.http_peers"),
 }
 
 
@@ -82,7 +82,13 @@ def _imports_of(path: Path) -> set[str]:
         if isinstance(statement, ast.Import):
             found.update(name for each in statement.names for name in (each.name, each.name.partition(".")[0]))
         elif isinstance(statement, ast.ImportFrom) and statement.module:
-            found.update((statement.module.partition(".")[0], *(f"{statement.module}.{each.name}" for each in statement.names)))
+            found.update(
+                (
+                    statement.module,
+                    statement.module.partition(".")[0],
+                    *(f"{statement.module}.{each.name}" for each in statement.names),
+                )
+            )
     return found
 
 

@@ -54,7 +54,7 @@ def test_a_project_in_a_folder_of_its_name(make, folder):
 def test_a_project_in_another_folder(make, folder):
     out, _ = make("sunny-days", "code/here")
     assert files(folder / "code" / "here") == FILES
-    assert "  cd code/here\n" in out
+    assert f"  cd {Path('code/here')}\n" in out
 
 
 def test_a_project_in_this_folder(make, folder):

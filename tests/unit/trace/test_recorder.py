@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from systems import STATE_VARIABLE, WINDOWS
 from twopipes._trace import recorder as record_module
 from twopipes._trace.file import TraceFile, _open
 from twopipes._trace.format import Header, decode_entry
@@ -567,11 +568,11 @@ def test_a_removed_folder_does_not_fail(monkeypatch):
 
 
 def test_the_default_is_a_fresh_file_in_the_state_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     found = default_path("my server/../x.py", now=1785225600.0)
     assert found == str(tmp_path / "twopipes" / "traces" / f"20260728T080000Z-my_server_.._x.py-{os.getpid()}.jsonl")
     folder = tmp_path / "twopipes" / "traces"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert WINDOWS or stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert list(folder.iterdir()) == []
     assert default_path("...", now=0.0).endswith(f"19700101T000000Z-server-{os.getpid()}.jsonl")
 

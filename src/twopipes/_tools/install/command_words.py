@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from twopipes._process.batch_file import is_batch_file
 from twopipes._process.lookup import look_up
 from twopipes._tools.install.keep import without_keep
 from twopipes._tools.install.server_name import declared_name
@@ -33,15 +34,24 @@ class Resolved(NamedTuple):
     notes: list[str]
 
 
-def resolved(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Resolved:
-    """Replace the words of a command that depend on the current folder or PATH by full paths."""
+def resolved(
+    words: Sequence[str], environment: Mapping[str, str], folder: str, *, windows: bool = sys.platform == "win32"
+) -> Resolved:
+    """Replace the words of a command that depend on the current folder or PATH by full paths.
+
+    On Windows, hosts that are written in Node.js start no batch file, such as npx; their documentation says to put ``cmd /c``
+    before it. The name stays short, because cmd.exe removes quotes around a path with a space.
+    """
     found = Resolved([], [], [])
     program = words[0]
-    looked = look_up(program, environment, folder)
-    if looked.found is None:
+    looked = look_up(program, environment, folder, windows=windows)
+    if looked.found is not None and windows and is_batch_file(looked.found):
+        found.words.extend(("cmd", "/c", program))
+        found.changes.append((program, f"cmd /c {program}", "it is a batch file, which hosts cannot start themselves"))
+    elif looked.found is None:
         found.words.append(program)
         found.notes.append(f"{program} was not found here; it is written unchanged")
-    elif Path(program).is_absolute() or (sys.platform != "win32" and not _is_path(program) and _is_in_system_folder(looked.found)):
+    elif Path(program).is_absolute() or (not windows and not _is_path(program) and _is_in_system_folder(looked.found)):
         found.words.append(program)
     else:
         found.words.append(looked.found)

@@ -118,3 +118,11 @@ def test_names_that_every_host_accepts(name):
 def test_names_that_some_host_rejects(name):
     with pytest.raises(UsageError, match="letters, digits, - and _"):
         check_name(name)
+
+
+def test_a_batch_file_of_windows_is_started_by_cmd(tmp_path):
+    (tmp_path / "npx.cmd").write_text("")
+    (tmp_path / "npx.cmd").chmod(0o755)
+    found = resolved(["npx", "-y", "some-server"], {"PATH": str(tmp_path)}, str(tmp_path), windows=True)
+    assert found.words == ["cmd", "/c", "npx", "-y", "some-server"]
+    assert found.changes == [("npx", "cmd /c npx", "it is a batch file, which hosts cannot start themselves")]
