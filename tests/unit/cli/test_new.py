@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
