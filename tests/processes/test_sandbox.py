@@ -13,16 +13,12 @@ import pytest
 
 from processes.children import is_running, run
 from processes.launching import NET
-from processes.sandboxes import BUBBLEWRAP, ENGINES, with_every_engine
+from processes.sandboxes import BUBBLEWRAP, CODE, ENGINES, SERVER, descendants, with_every_engine
 from twopipes import RestartPolicy, connect
 from twopipes.errors import ServerExited
 from twopipes.settings import Sandbox
 
-SERVER = Path(__file__).with_name("sandboxed_server.py")
-SOURCE = Path(__file__).parents[2] / "src"
 LOCAL = ("127.0.0.1", 0)
-# The code of the server, which is not installed in the folder of Python.
-CODE = (SERVER, SOURCE)
 NEVER = RestartPolicy(when="never")
 with_and_without = pytest.mark.parametrize("engine", [pytest.param(None, id="none"), *ENGINES])
 
@@ -416,8 +412,3 @@ def test_a_process_that_left_the_group_ends_with_the_sandbox(engine, folder):
             await asyncio.sleep(0.01)
 
     run(body())
-
-
-def descendants(pid):
-    found = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
-    return [*found, *(inner for each in found for inner in descendants(each))]

@@ -1,6 +1,7 @@
 """A child in a sandbox is started, watched and ended like any other."""
 
 import asyncio
+import json
 import os
 import re
 import select
@@ -9,14 +10,12 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from pathlib import Path
 
 import pytest
 
 from processes.children import FORKS_A_GRANDCHILD, POLITE, STUBBORN, command, group_of, is_running, line_of, program, run, started
 from processes.launching import NET, modern, python, text_of
-from processes.sandboxes import BUBBLEWRAP, LANDLOCK, with_every_engine
-from processes.test_sandbox import CODE, SERVER, descendants
+from processes.sandboxes import BUBBLEWRAP, CODE, LANDLOCK, ROOT, SERVER, descendants, with_every_engine
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import ExitStatus
@@ -25,7 +24,6 @@ from twopipes._process.shutdown import ShutdownPlan, Signal, Wait
 from twopipes.errors import StartFailed
 from twopipes.settings import Sandbox
 
-ROOT = Path(__file__).parents[2]
 # Ignores EOF, and exits on SIGTERM with a code of its own.
 GRACEFUL = """
     import signal, sys
@@ -271,6 +269,16 @@ def test_the_complaint_of_a_bubblewrap_that_does_not_work_is_shown(tmp_path):
     broken.chmod(0o755)
     text = failure([sys.executable, "-c", ""], sandbox=Sandbox())
     assert f"{broken} does not work here: No permissions to create a new namespace" in text
+
+
+def test_the_doctor_explains_a_policy_that_cannot_work(run, tmp_path):
+    policy = {"read": [str(tmp_path / "missing")]}
+    config = tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"one": {"command": sys.executable, "args": ["-V"], "sandbox": policy}}}))
+    done = run(python("-m", "twopipes", "doctor", "--config", str(config)))
+    text = " ".join(done.stdout.decode().split())
+    assert "was not started in its sandbox:" in text
+    assert "its policy cannot be enforced here, or hides something that it needs" in text
 
 
 @with_every_engine

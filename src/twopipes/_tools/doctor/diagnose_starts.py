@@ -131,6 +131,13 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
             fix="save it with Unix line endings" if carriage else "reinstall it, or start it with an existing interpreter",
         )
     detail = attempt.failure.detail if attempt.failure is not None else ""
+    if attempt.failure is not None and attempt.failure.reason == "sandbox":
+        return diagnosis(
+            "start-refused",
+            f"{found} was not started in its sandbox: {detail}",
+            cause="its policy cannot be enforced here, or hides something that it needs",
+            fix="do what the reason above says",
+        )
     if not resolution.is_program or "format" in detail.lower():
         return diagnosis(
             "not-a-program",
