@@ -16,7 +16,7 @@ from twopipes._host.files.values import Refused
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.config_file import HostFile, read_file, write_file
 from twopipes._tools.install.escaping import literal
-from twopipes._tools.install.keep import Change, as_before, command_line, servers_in, with_command, without_keep
+from twopipes._tools.install.keep import Change, as_before, command_line, places_in, servers_in, with_command, without_keep
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
@@ -111,8 +111,9 @@ def change_all(config: ConfigFile, options: Namespace) -> int:
         text, failed = _edited(config, changes, terminal)
     except ValueError as error:
         raise Refused(f"{config.path} is not valid {config.host.language}: {error}. Nothing was changed") from error
-    done = [change for change in changes if change.name not in failed]
-    for change in done:
+    for change in changes:
+        if change in failed:
+            continue
         terminal.say((visible(change.name), "bold"), f": {visible(shlex.join(change.before))}")
         terminal.say(f"  becomes {visible(shlex.join(change.after))}")
     if options.undo and not failed:
@@ -126,49 +127,52 @@ def _kept(config: ConfigFile, options: Namespace, terminal: Terminal) -> Iterato
     host = config.host
     # Only our own words are escaped: those of the file are already as the host needs them.
     prefix = literal(host.title, host.expands, keep_words(options), {}, as_is=options.as_is).words
-    for name, content in _selected(config, options).items():
+    for place, name, content in _selected(config, options):
         try:
             before = command_line(content).words
         except Refused as refused:
             terminal.say((visible(name), "bold"), f": unchanged; {refused}")
             continue
         if without_keep(before) is None:
-            yield Change(name, before, [*prefix, *before])
+            yield Change(name, before, [*prefix, *before], place)
         else:
             terminal.say((visible(name), "bold"), ": unchanged; it runs behind twopipes keep already")
 
 
 def _undone(config: ConfigFile, options: Namespace) -> Iterator[Change]:
-    for name, content in _selected(config, options).items():
+    for place, name, content in _selected(config, options):
         try:
             before = command_line(content).words
         except Refused:
             continue
         if after := without_keep(before):
-            yield Change(name, before, after)
+            yield Change(name, before, after, place)
 
 
-def _selected(config: ConfigFile, options: Namespace) -> dict[str, Any]:
+def _selected(config: ConfigFile, options: Namespace) -> list[tuple[tuple[str, ...], str, Any]]:
+    """Return the servers to change: the keys that lead to each, its name and its content."""
+    text, host = config.file.text, config.host
     try:
-        servers = servers_in(config.file.text, config.host)
+        found = [(place, *server) for place in places_in(text, host) for server in servers_in(text, host, place).items()]
     except Refused as refused:
         raise Refused(f"{config.path}: {refused}. Nothing was changed") from refused
     if not options.name:
-        return servers
-    if options.name not in servers:
-        known = f"known servers: {', '.join(servers)}" if servers else "it has none"
-        raise Refused(f"{config.path} has no server {options.name!r}; {known}")
-    return {options.name: servers[options.name]}
+        return found
+    selected = [each for each in found if each[1] == options.name]
+    if not selected:
+        names = ", ".join(name for _, name, _ in found)
+        raise Refused(f"{config.path} has no server {options.name!r}; {f'known servers: {names}' if names else 'it has none'}")
+    return selected
 
 
-def _edited(config: ConfigFile, changes: list[Change], terminal: Terminal) -> tuple[str, set[str]]:
-    """Return the text with all changes that are possible, and the names of the other servers."""
-    text, failed = config.file.text, set()
+def _edited(config: ConfigFile, changes: list[Change], terminal: Terminal) -> tuple[str, list[Change]]:
+    """Return the text with all changes that are possible, and the other changes."""
+    text, failed = config.file.text, []
     for change in changes:
         try:
-            text = with_command(text, config.host, change.name, change.after)
+            text = with_command(text, config.host, change.place, change.name, change.after)
         except Refused as refused:
-            failed.add(change.name)
+            failed.append(change)
             terminal.say((f"{visible(change.name)}: cannot be changed; {visible(str(refused))}", "bold red"))
     return text, failed
 

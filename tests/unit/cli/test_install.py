@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -343,6 +344,23 @@ def test_keep_all_shows_what_it_would_change(say, cursor):
     assert f"Use --write to write this into {cursor}." in out
     assert cursor.read_text() == SERVERS
     assert len(list(cursor.parent.iterdir())) == 1
+
+
+def test_keep_all_includes_the_servers_of_the_current_project(say, home):
+    """Claude Code keeps them in the file of the user."""
+    folder = str(Path.cwd())
+    other = {"/elsewhere": {"mcpServers": {"other": {"command": "z"}}}}
+    projects = {folder: {"mcpServers": {"same": {"command": "y", "args": []}}}, **other}
+    before = json.dumps({"mcpServers": {"same": {"command": "x"}}, "projects": projects}, indent=1)
+    file = home / ".claude.json"
+    file.write_text(before)
+    say("claude-code", "--keep-all", "--write")
+    written = json.loads(file.read_text())
+    for servers, word in ((written["mcpServers"], "x"), (written["projects"][folder]["mcpServers"], "y")):
+        assert [*servers["same"]["args"]][-2:] == ["--", word]
+    assert written["projects"]["/elsewhere"] == other["/elsewhere"]
+    say("claude-code", "--undo", "--write")
+    assert file.read_text() == before
 
 
 def test_keep_all_and_undo_restore_the_file_byte_for_byte(say, cursor):

@@ -109,17 +109,24 @@ def _tails(host: Host) -> Iterator[str]:
 def _servers(document: Any, host: str) -> dict[str, Any]:
     """Return the servers that a host finds in a document; none if it does not look like a document of the host."""
     place = _ALL[host].place
-    found = found_at(document, place)
-    servers = _named(found)
+    servers = _named(found_at(document, place))
     if host == "goose":
         servers = {name: each for name, each in servers.items() if _member(each, "type") not in _BUILT_INTO_GOOSE}
     elif place[0] == "mcp" and not all(isinstance(each, dict) and each.keys() & _OF_A_SERVER for each in servers.values()):
         return {}  # hosts keep other settings there too
     elif host == "opencode" and "servers" in servers and not servers["servers"].keys() & {"type", "command", "url"}:
         return {}
-    elif host == "claude-code":
-        servers |= _named(found_at(document, ("projects", _project_key(document), "mcpServers")))
+    for place_of_project in project_places(document, host):
+        servers |= _named(found_at(document, place_of_project))
     return servers
+
+
+def project_places(document: Any, host: str) -> Iterator[tuple[str, ...]]:
+    """Yield the keys that lead to the servers of the current folder in the file of a user. Only Claude Code has such servers."""
+    if host == "claude-code":
+        place = ("projects", _project_key(document), "mcpServers")
+        if found_at(document, place):
+            yield place
 
 
 def _named(servers: Any) -> dict[str, Any]:

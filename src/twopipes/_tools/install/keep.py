@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twopipes._host.files.formats import put, read
-from twopipes._host.files.host_table import Host
+from twopipes._host.files.host_table import HOSTS, Host
+from twopipes._host.files.recognition import project_places
 from twopipes._host.files.values import Refused, check_place, found_at
 
 _URL_KEYS = {"url", "serverUrl", "httpUrl", "uri"}
@@ -28,6 +29,7 @@ class Change(NamedTuple):
     name: str
     before: list[str]
     after: list[str]
+    place: tuple[str, ...]  # the keys that lead to the servers
 
 
 def command_line(content: Any) -> CommandLine:
@@ -77,32 +79,38 @@ def _runs(words: Sequence[str], command: str) -> bool:
     return any(name == "twopipes" and word == command for name, word in zip(names, words[1:], strict=False))
 
 
-def servers_in(text: str, host: Host) -> dict[str, Any]:
+def places_in(text: str, host: Host) -> list[tuple[str, ...]]:
+    """Return the keys that lead to servers: those of the host, and of the current project if the file has servers for it."""
+    document = read(text, host.language) if text.strip() else None
+    return [host.place, *project_places(document, next((name for name, each in HOSTS.items() if each is host), ""))]
+
+
+def servers_in(text: str, host: Host, place: Sequence[str]) -> dict[str, Any]:
     """Return the servers of a text by name. Raises ``ValueError`` if it is not valid, and ``Refused`` if they are not an object."""
     document = read(text, host.language) if text.strip() else None
-    check_place(document, host.place)
-    return found_at(document, host.place) or {}
+    check_place(document, place)
+    return found_at(document, place) or {}
 
 
-def with_command(text: str, host: Host, name: str, words: Sequence[str]) -> str:
+def with_command(text: str, host: Host, place: Sequence[str], name: str, words: Sequence[str]) -> str:
     """Set the command of a server and keep the rest of the text. Raises ``Refused`` if that is not possible."""
-    line = command_line(servers_in(text, host).get(name))
-    place = [*host.place, name, *line.place]
+    line = command_line(servers_in(text, host, place).get(name))
+    inside = [*place, name, *line.place]
     if line.arguments is None:
-        return put(text, host.language, place, line.program, list(words), replace=True)
-    text = put(text, host.language, place, line.program, words[0], replace=True)
+        return put(text, host.language, inside, line.program, list(words), replace=True)
+    text = put(text, host.language, inside, line.program, words[0], replace=True)
     if words[1:] == line.words[1:]:
         return text  # so that no empty list is added
-    return put(text, host.language, place, line.arguments, list(words[1:]), replace=True)
+    return put(text, host.language, inside, line.arguments, list(words[1:]), replace=True)
 
 
 def as_before(text: str, host: Host, changes: Sequence[Change], backup: str) -> bool:
     """Whether a text is a backup with only these commands changed, so that the backup can be restored as it is."""
     try:
         for change in changes:
-            if command_line(servers_in(backup, host).get(change.name)).words != change.after:
+            if command_line(servers_in(backup, host, change.place).get(change.name)).words != change.after:
                 return False
-            backup = with_command(backup, host, change.name, change.before)
+            backup = with_command(backup, host, change.place, change.name, change.before)
     except (ValueError, Refused):
         return False
     return backup == text

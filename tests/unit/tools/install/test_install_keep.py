@@ -146,11 +146,11 @@ FILES = {name: text.replace("PY", _WORDS["PY"]).replace("KEEP", _WORDS["KEEP"]).
 @pytest.mark.parametrize("name", FILES)
 def test_only_the_command_changes_in_the_file(name):
     before, after = FILES[name]
-    words = command_line(servers_in(before, HOSTS[name])["db"]).words
-    changed = with_command(before, HOSTS[name], "db", [*KEEP, *words])
+    words = command_line(servers_in(before, HOSTS[name], HOSTS[name].place)["db"]).words
+    changed = with_command(before, HOSTS[name], HOSTS[name].place, "db", [*KEEP, *words])
     assert changed == after
-    undone = with_command(after, HOSTS[name], "db", words)
-    entry, original = (servers_in(text, HOSTS[name])["db"] for text in (undone, before))
+    undone = with_command(after, HOSTS[name], HOSTS[name].place, "db", words)
+    entry, original = (servers_in(text, HOSTS[name], HOSTS[name].place)["db"] for text in (undone, before))
     if name == "vscode":
         original["args"] = []  # the one difference to the file before: it had no arguments
     assert entry == original
@@ -169,7 +169,7 @@ def test_only_the_command_changes_in_the_file(name):
 )
 def test_a_command_in_yaml_of_many_kinds(before, after):
     start = "extensions:\n  db:\n"
-    changed = with_command(start + before, HOSTS["goose"], "db", ["x", "y"])
+    changed = with_command(start + before, HOSTS["goose"], HOSTS["goose"].place, "db", ["x", "y"])
     assert changed == start + after
     assert read(changed, "YAML")["extensions"]["db"]["args"] == ["y"]
 
@@ -177,14 +177,14 @@ def test_a_command_in_yaml_of_many_kinds(before, after):
 def test_a_layout_that_cannot_be_edited_is_refused():
     text = "extensions:\n  db: &x\n    cmd: npx\n  other: *x\n"
     with pytest.raises(Refused, match="edit it by hand"):
-        with_command(text, HOSTS["goose"], "db", ["x"])
+        with_command(text, HOSTS["goose"], HOSTS["goose"].place, "db", ["x"])
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_backup_is_restored_only_if_nothing_else_changed(name):
     before, after = FILES[name]
-    words = command_line(servers_in(before, HOSTS[name])["db"]).words
-    changes = [Change("db", [*KEEP, *words], words)]
+    words = command_line(servers_in(before, HOSTS[name], HOSTS[name].place)["db"]).words
+    changes = [Change("db", [*KEEP, *words], words, HOSTS[name].place)]
     assert as_before(after, HOSTS[name], changes, before)
     assert not as_before(after + " ", HOSTS[name], changes, before)
     assert not as_before(after, HOSTS[name], changes, before.replace("npx", "node"))
