@@ -59,7 +59,7 @@ HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
 # Only `make sandbox` runs these, because it installs bubblewrap first.
 SANDBOX_TESTS := $(wildcard tests/processes/test_sandbox*.py)
 # Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
-GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
+GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%)

@@ -3,12 +3,15 @@
 import asyncio
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_server import FakeServer, legacy, text
 from gateways import through_hub
 from inmemory import LATEST_LEGACY, LATEST_MODERN
+
+pytestmark = pytest.mark.slow  # each example opens several servers
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 names = st.one_of(
@@ -32,7 +35,7 @@ def serving(server, tools, resources, is_legacy):
     return legacy(answers) if is_legacy else FakeServer(answers)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(servers, st.sampled_from([LATEST_LEGACY, LATEST_MODERN]), st.integers(1, 5))
 def test_every_listed_name_reaches_its_own_tool_and_every_uri_its_first_server(described, front, page_size):
     async def main():

@@ -118,6 +118,7 @@ class Member:
         self._began = 0.0
         self._idle = IdleTimer(settings.idle, self._on_idle)
         self._opening: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None  # of what could not be opened
         self._retry: asyncio.TimerHandle | None = None
         self._retry_delay = _FIRST_RETRY
         self._stale: set[ListKind] = set()
@@ -167,8 +168,11 @@ class Member:
         return [item for item in items if all(each.allows(item.tool()) for each in filters)] if filters else items
 
     def is_awaited(self, method: str | None = None) -> bool:
-        """Whether it is being opened, and this list (or, without one, what it reports about itself) is not known yet."""
-        if self.state != "opening":
+        """Whether it is being opened, and this list (or, without one, what it reports about itself) is not known yet.
+
+        Another attempt after a failure is not waited for; its success is announced.
+        """
+        if self.state != "opening" or self.problem is not None:
             return False
         return self.opened is None if method is None else method not in self.lists
 
@@ -200,13 +204,25 @@ class Member:
         if self.running is not None:
             return self.running
         if back is not None and back.opened is not None:  # it was stopped because it was idle
-            return back, await back.ready(client)
+            return back, await self._reopen(back, client)
         if not self.is_closed:
             self._client = self._client or client
             await asyncio.wait([self._opening or self._begin()])
         if self.back is not None and self.back.opened is not None and not self.is_closed:
             return self.back, self.back.opened
         raise ClientClosed if self.problem is None else copy(self.problem)  # each caller gets its own exception
+
+    async def wake(self) -> None:
+        """Start it again if it was stopped because it was idle. Raises as :meth:`ready`."""
+        if self.state == "waiting" and self._client is not None:
+            await self.ready(self._client)
+
+    async def _reopen(self, back: Back, client: ClientIdentity) -> Opened:
+        try:
+            return await back.ready(client)
+        except TwopipesError as error:
+            self._failed(error)
+            raise
 
     def used(self) -> AbstractContextManager[None]:
         """Count as a user, for the time of a ``with`` block, so that it is not stopped as idle."""
@@ -243,6 +259,8 @@ class Member:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._ending is not None:
+            await asyncio.wait([self._ending])
         if self.back is not None:
             await self.back.close()
 
@@ -279,16 +297,21 @@ class Member:
 
     async def _open_failed(self, error: TwopipesError) -> None:
         back, self.back = self.back, None
-        is_news = str(error) != str(self.problem)
-        self.problem = error
-        self._set("failed")
-        if is_news:
-            self._owner.report(self, "error", f"it cannot be used: {self.describe(error)}")
+        self._failed(error)
         if not isinstance(error, ConfigError):  # which stays wrong until the file is changed
             self._retry = asyncio.get_running_loop().call_later(self._retry_delay, self._begin)
             self._retry_delay = min(2 * self._retry_delay, _LONGEST_RETRY)
         if back is not None:
-            await back.close()
+            self._ending = asyncio.create_task(back.close(), name=f"end {self.name}")
+            await asyncio.shield(self._ending)  # close() cancels this, and waits for the end itself
+
+    def _failed(self, error: TwopipesError) -> None:
+        """Report why it cannot be used. Another attempt that fails in the same way is not reported again."""
+        is_news = type(error) is not type(self.problem)
+        self.problem = error
+        self._set("failed")
+        if is_news:
+            self._owner.report(self, "error", f"it cannot be used: {self.describe(error)}")
 
     def _make_back(self) -> Back:
         settings = self._settings

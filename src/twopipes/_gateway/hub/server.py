@@ -392,14 +392,11 @@ class HubServer(PassingServer):
     async def _listen(self, context: Context, call_next: Next) -> Result:
         wanted = honoured(context.call.params.notifications, CAPABILITIES)
         self._listed.update(kind for kind in LIST_CHANGED if getattr(wanted, f"{kind}_list_changed"))
-        watched: list[str] = []
-        if wanted.resource_subscriptions:
+        watched = [uri for uri in wanted.resource_subscriptions or () if not self._is_own(uri)]
+        if watched:
             self._router.start_all()
+        await self._watching.add_all(watched)
         try:
-            for uri in wanted.resource_subscriptions or ():
-                if not self._is_own(uri):
-                    await self._watching.add(uri)
-                    watched.append(uri)
             return await call_next(context)
         finally:
             for uri in watched:

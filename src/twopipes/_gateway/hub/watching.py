@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from twopipes._gateway.back import Back
 from twopipes._gateway.hub.member import Member
 from twopipes._server.call_runner import CallRunner
 from twopipes._session.subscriptions import with_parents
 from twopipes.errors import TwopipesError
+
+# Seconds that a listen waits for the servers of its resources.
+_PATIENCE: Final = 5.0
 
 
 class Watching:
@@ -42,6 +46,16 @@ class Watching:
         except BaseException:
             self.remove(uri)
             raise
+
+    async def add_all(self, uris: Iterable[str]) -> None:
+        """Watch several URIs. Each needs one :meth:`remove`. A server that refuses or does not respond affects only its own."""
+        tasks = []
+        for uri in uris:
+            self._counts[uri] += 1
+            if uri not in self._watched:
+                tasks.append(self._spawn(uri))
+        if tasks:
+            await asyncio.wait(tasks, timeout=_PATIENCE)
 
     def remove(self, uri: str) -> None:
         """Undo one :meth:`add`."""
@@ -84,10 +98,8 @@ class Watching:
                 old = self._watched.pop(uri, None)
                 if old is not None:
                     old.unwatch(uri)
-                if owner is not None and back is not None:
-                    task = asyncio.create_task(self._renew(uri, owner), name=f"watch {uri}")
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                if back is not None:
+                    self._spawn(uri)
 
     async def close(self) -> None:
         """Wait for what :meth:`renew` has started."""
@@ -95,21 +107,30 @@ class Watching:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _renew(self, uri: str, owner: Member) -> None:
+    def _spawn(self, uri: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._begin_later(uri), name=f"watch {uri}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _begin_later(self, uri: str) -> None:
+        owner = self._owner_of(uri)
         try:
             if uri in self._counts and uri not in self._watched:
                 await self._begin(uri)
         except TwopipesError as error:
-            self._report(owner, f"it refused a subscription to {uri}: {error}")
+            if owner is not None:
+                self._report(owner, f"it refused a subscription to {uri}: {error}")
 
     async def _begin(self, uri: str) -> None:
         owner = self._owner_of(uri)
-        back = None if owner is None else owner.back
-        if back is not None:
-            self._watched[uri] = back
-            try:
-                await back.watch(uri)
-            except BaseException:
-                if self._watched.get(uri) is back:
-                    del self._watched[uri]
-                raise
+        if owner is None or owner.back is None:
+            return  # renew() is called when there is one
+        back = self._watched[uri] = owner.back
+        try:
+            await owner.wake()
+            await back.watch(uri)
+        except BaseException:
+            if self._watched.get(uri) is back:
+                del self._watched[uri]
+            raise

@@ -142,6 +142,19 @@ async def test_a_server_that_failed_is_tried_again_and_announced(monkeypatch):
 
 
 @scene
+async def test_no_list_waits_for_another_attempt_to_open_a_server(monkeypatch):
+    monkeypatch.setattr(member_module, "_FIRST_RETRY", 0.0)
+    flaky = Flaky()
+    async with through_hub({"a": flaky, "b": server()}, LATEST_LEGACY) as (host, hub):
+        assert await names_of(host) == ["b__t"]
+        flaky.works = True
+        flaky.fake.answers["initialize"] = SILENCE
+        await flaky.fake.until("initialize")
+        assert hub.members["a"].state == "opening"
+        assert await names_of(host) == ["b__t"]
+
+
+@scene
 async def test_a_broken_configuration_is_not_tried_again(monkeypatch):
     monkeypatch.setattr(member_module, "_FIRST_RETRY", 0.0)
     async with through_hub({"a": ServerConfig(problem="the variable TOKEN is not set"), "b": server()}, LATEST_LEGACY) as (
@@ -223,6 +236,19 @@ async def test_an_idle_server_is_stopped_and_started_by_the_next_call():
         assert await names_of(host) == ["a__t"]  # still known
         assert await host.text("a__t") == "t"
         assert len(fake.lives) >= 2
+
+
+@scene
+async def test_a_subscription_starts_an_idle_server():
+    fake = server(**{"resources/list": {"resources": [{"uri": "a:1", "name": "a"}]}})
+    async with through_hub({"a": fake}, LATEST_LEGACY, members=MemberSettings(idle=0.0)) as (host, hub):
+        assert await names_of(host) == ["a__t"]
+        await until(hub, "a", "waiting")
+        await host.result("resources/subscribe", uri="a:1")
+        await fake.until("resources/subscribe")
+        fake.notify("notifications/resources/updated", {"uri": "a:1"})
+        await host.note("notifications/resources/updated")
+        assert hub.members["a"].state == "ready"
 
 
 @scene

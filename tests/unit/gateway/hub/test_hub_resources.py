@@ -227,3 +227,16 @@ async def test_a_refused_subscription_is_an_error_for_the_host():
     async with through_hub({"x": fake}, LATEST_LEGACY) as (host, _):
         assert (await host.error("resources/subscribe", uri="a:1"))["message"] == "no"
         assert await read(host, "a:1") == "x"
+
+
+@scene
+async def test_a_listen_does_not_fail_with_one_of_its_servers():
+    refusing = server("x", "a:1", back=LATEST_LEGACY, **{"resources/subscribe": Fault(-32602, "no")})
+    other = server("y", "b:1", back=LATEST_LEGACY)
+    async with through_hub({"x": refusing, "y": other}) as (host, hub):
+        await host.names("resources/list", "resources")
+        await turn_until(lambda: all(member.state == "ready" for member in hub.members.values()))
+        host.start("subscriptions/listen", request_id="all", notifications={"resourceSubscriptions": ["a:1", "b:1"]})
+        await host.note("notifications/subscriptions/acknowledged")
+        update(other, "b:1")
+        assert (await host.note(UPDATED))["uri"] == "b:1"
