@@ -209,7 +209,7 @@ def test_the_traceback_of_a_tool_is_for_people(launch):
     answer = child.ask(call(1, "boom"))
     assert answer["result"]["isError"] is True
     assert "secret details" not in json.dumps(answer)
-    assert child.err.next() == b"Error: tools/call boom failed\n"
+    assert child.err.next().rstrip() == b"Error: tools/call boom failed"
     child.err.until("RuntimeError: secret details")
     assert child.ask(PING)["result"] == {}
     child.ended_by(child.end_input, tracebacks=1)

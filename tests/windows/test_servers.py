@@ -21,8 +21,21 @@ SERVER = """
 
     @server.tool()
     def prints() -> str:
+        import ctypes, os, subprocess, sys
         print("a stray print")
+        os.write(1, b"by its number\\n")
+        os.system("echo by a shell")
+        subprocess.run([sys.executable, "-c", "print('by a child')"])
+        libc = ctypes.CDLL("ucrtbase")
+        libc.puts(b"by C")
+        libc.fflush(None)
         return "done"
+
+    @server.tool()
+    def listens() -> str:
+        import subprocess, sys
+        child = subprocess.run([sys.executable, "-c", "import sys; print(len(sys.stdin.read()))"], capture_output=True)
+        return repr((sys.stdin.read(), child.stdout.strip()))
 
     @server.tool()
     def handlers() -> list[str]:
@@ -63,7 +76,9 @@ def test_a_call_with_text_of_every_language(write):
     run(scenario())
 
 
-def test_a_print_does_not_reach_the_wire(write):
+def test_nothing_but_messages_reaches_the_wire(write):
+    """FR-04: prints, descriptors, shells, children and C code."""
+
     async def scenario():
         seen = []
         command = ServerCommand(
@@ -71,7 +86,9 @@ def test_a_print_does_not_reach_the_wire(write):
         )
         async with connect(command) as client:
             assert (await client.call_tool("prints")).text == "done"
-        assert "a stray print" in seen
+            assert (await client.call_tool("listens")).text == "('', b'0')"
+        assert {"a stray print", "by its number", "by a shell", "by a child", "by C"} <= {line.rstrip() for line in seen}
+        assert client.closed.ended_by == "eof"
 
     run(scenario())
 
