@@ -181,9 +181,10 @@ def test_tap_is_put_in_front(say, home):
     }
 
 
-def test_tap_is_not_available_on_windows():
-    with pytest.raises(UsageError, match=r"connect.* and run --trace FILE record here"):
-        install._with_tap(["server"], windows=True)
+def test_tap_needs_the_path_of_python(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(UsageError, match="the path of this Python is unknown; write the path of twopipes in front of the command"):
+        install._with_tap(["server"])
 
 
 def test_opencode_has_two_names_for_its_file_and_two_shapes(say, home):
