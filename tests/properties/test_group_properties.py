@@ -3,6 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from fake_server import SILENCE, FakeServer, legacy, scene
 from twopipes import CallResult, RestartPolicy, Timeouts
 from twopipes.errors import TwopipesError
 from twopipes.host import Allow, Deny, Edit, ServerGroup
+
+pytestmark = pytest.mark.slow  # many groups
 
 NAMES = ["a", "a_b", "A"]
 TOOLS = ["x", "b_x", "x.y", "x_y", "b__x"]
