@@ -18,6 +18,7 @@ from twopipes._process.sandbox.view import View, is_below
 assert sys.platform == "linux"  # no other system imports this
 
 from twopipes._process.sandbox.engine import readable_descriptor
+from twopipes._process.sandbox.socket_filter import socket_filter
 
 # Where it is looked for after PATH: a host may start us with a short one.
 _USUAL_FOLDERS: Final = "/usr/local/bin:/usr/bin:/bin:/run/current-system/sw/bin"
@@ -73,11 +74,20 @@ class Bubblewrap(Struct, frozen=True):
 
     def launch(self, view: View, argv: Sequence[str]) -> Launch:
         """Return the command that starts a server which can see only this."""
-        network = ("--share-net",) if view.network else ()
-        options = [*self.isolation, *network, *_file_system(view), "--chdir", view.folder]
-        # By a descriptor: there may be more of them than a command line can hold, and `ps` shows the server's command first.
-        descriptor = readable_descriptor("bubblewrap options", b"".join(os.fsencode(each) + b"\0" for each in options))
-        return Launch([self.path, "--args", str(descriptor), "--", *argv], inherited=(descriptor,), is_monitor=True)
+        options = [*self.isolation, *_file_system(view), "--chdir", view.folder]
+        inherited: list[int] = []
+        try:
+            if view.network:
+                # The network has abstract Unix sockets as well, and one of them may be that of the user's display.
+                inherited.append(readable_descriptor("socket filter", socket_filter(except_internet=True)))
+                options += ["--share-net", "--seccomp", str(inherited[0])]
+            # By a descriptor: there may be more of them than a command line can hold, and `ps` shows the server's command first.
+            inherited.append(readable_descriptor("bubblewrap options", b"".join(os.fsencode(each) + b"\0" for each in options)))
+        except BaseException:
+            for descriptor in inherited:
+                os.close(descriptor)
+            raise
+        return Launch([self.path, "--args", str(inherited[-1]), "--", *argv], inherited=tuple(inherited), is_monitor=True)
 
 
 def _file_system(view: View) -> Iterator[str]:

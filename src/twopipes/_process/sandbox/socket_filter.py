@@ -1,4 +1,6 @@
-"""A seccomp filter for sockets, where Landlock has no rule: UDP, and Unix sockets that have a path.
+"""A seccomp filter for sockets, where an engine has no rule for them.
+
+Landlock has none for UDP and for Unix sockets with a path. With bubblewrap, abstract Unix sockets belong to the network.
 
 A Unix socket of the user's session (D-Bus, Docker) starts programs outside of the sandbox on request, so it must be out of reach.
 Connected pairs of sockets stay allowed: event loops and pipes to children need them.
@@ -54,16 +56,25 @@ def deny_sockets(*, except_internet: bool) -> None:
     """Refuse new sockets in this process and all that it will start; the program gets ``PermissionError``.
 
     Raises:
-        OSError: The kernel does not accept the filter.
+        OSError: The kernel does not accept the filter, or it does not exist for this machine.
     """
-    machine = platform.machine()
-    if machine not in _ARCHITECTURES:
-        raise OSError(errno.ENOSYS, f"sockets cannot be filtered on {machine}")
-    families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if except_internet else ()
-    code = filter_code(_ARCHITECTURES[machine], families)
+    code = socket_filter(except_internet=except_internet)
     program = _Program(len(code) // 8, code)
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "the kernel refused the filter for sockets")
+
+
+def socket_filter(*, except_internet: bool) -> bytes:
+    """Return the filter for this machine, with or without sockets of the internet.
+
+    Raises:
+        OSError: There is none for this machine.
+    """
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise OSError(errno.ENOSYS, f"there is no filter for sockets on {machine}")
+    families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if except_internet else ()
+    return filter_code(_ARCHITECTURES[machine], families)
 
 
 def filter_code(machine: _Architecture, families: tuple[int, ...]) -> bytes:

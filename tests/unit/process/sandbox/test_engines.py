@@ -11,7 +11,7 @@ if sys.platform != "linux":
 from twopipes._process.command import ServerCommand
 from twopipes._process.sandbox import launch
 from twopipes._process.sandbox.bubblewrap import Bubblewrap, _mounts
-from twopipes._process.sandbox.socket_filter import _ARCHITECTURES, filter_code
+from twopipes._process.sandbox.socket_filter import _ARCHITECTURES, filter_code, socket_filter
 from twopipes._process.sandbox.view import View
 from twopipes.settings import Sandbox
 
@@ -37,8 +37,9 @@ def test_options_are_passed_in_a_descriptor_and_the_command_is_not_changed():
 
 
 def test_the_network_is_shared_only_on_request():
-    (descriptor,) = Bubblewrap("/bwrap", ()).launch(view(network=True), ["/x"]).inherited
-    assert b"--share-net\0" in read_descriptor(descriptor)
+    sockets, options = Bubblewrap("/bwrap", ()).launch(view(network=True), ["/x"]).inherited
+    assert f"--share-net\0--seccomp\0{sockets}\0".encode() in read_descriptor(options)
+    assert read_descriptor(sockets) == socket_filter(except_internet=True)
 
 
 def test_what_is_in_a_visible_folder_is_not_mounted_again(tmp_path):
