@@ -49,6 +49,8 @@ _SCHEMAS: Final = frozenset(["allOf", "anyOf", "oneOf", "prefixItems"])
 _NAMED_SCHEMAS: Final = frozenset(["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"])
 # Levels of a schema; the same as SchemaLimits.max_depth. Real ones have about ten.
 _MAX_DEPTH: Final = 100
+# Alternatives at the root whose properties are shown; a few small ones can refer to large definitions many times.
+_MAX_BRANCHES: Final = 100
 # References at the root that are followed; one that leads back to itself would never end.
 _MAX_REFERENCES: Final = 8
 # Python's `re` warns about these, which it may read as operations on sets in the future.
@@ -219,9 +221,11 @@ def _check(root: Schema) -> None:
     """Raise SchemaRefused if a schema is invalid, as far as that is known without the extra `validate`."""
     checked = _copied(root)
     for each in _subschemas(checked):
-        # The validator has regular expressions of another kind.
-        each.pop("pattern", None)
-        each.pop("patternProperties", None)
+        # The validator has regular expressions of another kind, so that these are replaced by simple ones.
+        if isinstance(each.get("pattern"), str):
+            each["pattern"] = ""
+        if isinstance(each.get("patternProperties"), dict):
+            each["patternProperties"] = {str(number): value for number, value in enumerate(each["patternProperties"].values())}
     compile_schema(checked)
 
 
@@ -279,11 +283,11 @@ def _move_combinations(root: Schema) -> list[str]:
     moved = {keyword: root.pop(keyword) for keyword in _NOT_AT_ROOT if keyword in root}
     found: dict[str, list[Any]] = {}
     for keyword in _COMBINING:
-        for branch in _list(moved.get(keyword)):
+        for branch in _list(moved.get(keyword))[:_MAX_BRANCHES]:
             for name, each in _table(_resolved(_table(branch), root).get("properties")).items():
                 found.setdefault(name, []).append(each)
     for name, schemas in found.items():
-        distinct = [each for index, each in enumerate(schemas) if each not in schemas[:index]]
+        distinct = list({encode(each): each for each in schemas}.values())
         root["properties"].setdefault(name, distinct[0] if len(distinct) == 1 else {"anyOf": distinct})
     return [_note("The arguments must also match this JSON Schema", moved)] if moved else []
 

@@ -167,7 +167,17 @@ def test_keywords_of_older_drafts_are_rewritten_at_every_level(old, new):
     assert openai(within(old))["parameters"] == within(new)
 
 
-@pytest.mark.parametrize("invalid", [{"type": "str"}, {"$ref": "https://example.com/schema"}, {"$ref": "#/$defs/none"}])
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        {"type": "str"},
+        {"$ref": "https://example.com/schema"},
+        {"$ref": "#/$defs/none"},
+        {"pattern": 3},
+        {"patternProperties": []},
+        {"patternProperties": {"^a": {"type": "str"}}},
+    ],
+)
 def test_an_invalid_property_becomes_text(invalid):
     schema = {"type": "object", "properties": {"a": invalid, "b": {"type": "integer"}}, "required": ["a", "b"]}
     for tool, parameters in ((anthropic(schema), "input_schema"), (openai(schema), "parameters")):
@@ -202,6 +212,14 @@ def test_names_of_members_by_such_a_regular_expression_move_to_the_description()
         "patternProperties": {"^x-": {}},
         "description": r'Names of members are regular expressions: {"\\p{L}":{"type":"string"}}',
     }
+
+
+def test_only_some_of_many_alternatives_are_shown():
+    """Each refers to the same large definition."""
+    branches = [{"$ref": "#/$defs/A"}, *({"properties": {f"p{number}": {}}} for number in range(200))]
+    large = {"properties": {f"a{number}": {"type": "string"} for number in range(500)}}
+    properties = openai({"type": "object", "anyOf": branches, "$defs": {"A": large}})["parameters"]["properties"]
+    assert len(properties) == 500 + 99
 
 
 def test_each_call_returns_its_own_objects():
