@@ -5,7 +5,7 @@ Each of them writes its start and the messages it receives to a file, so that a 
 
 # The module that all of them import. A program calls `serve(tool=function)`; a function gets the whole request.
 SPEAK = '''
-import json, os, signal, sys
+import json, os, signal, sys, time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 NOTES = os.open(os.path.join(FOLDER, "notes"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -119,14 +119,14 @@ STUBBORN = """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     serve()
     while True:
-        signal.pause()
+        time.sleep(3600)
 """
 # Ignores EOF.
 IGNORES_EOF = """
     from speak import *
     serve()
     while True:
-        signal.pause()
+        time.sleep(3600)
 """
 # Exits on EOF, but its child holds its pipes and ignores SIGTERM.
 FORKS_A_GRANDCHILD = """
@@ -135,7 +135,7 @@ FORKS_A_GRANDCHILD = """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         note(grandchild=os.getpid())
         while True:
-            signal.pause()
+            time.sleep(3600)
     serve()
 """
 # Reads nothing after the opening, so that its input fills up and it never sees EOF.
@@ -143,7 +143,7 @@ NEVER_READS = """
     from speak import *
     handle(receive(), "modern", {}, ())
     while True:
-        signal.pause()
+        time.sleep(3600)
 """
 
 # Opening
@@ -416,7 +416,7 @@ HOLDS_STDOUT = """
     def crash(message):
         if os.fork() == 0:
             while True:
-                signal.pause()
+                time.sleep(3600)
         os._exit(7)
     serve(look=crash)
 """

@@ -16,6 +16,9 @@ from twopipes._blocking import callbacks
 from twopipes.blocking import connect
 from twopipes.errors import StartFailed
 
+if sys.platform == "win32":
+    from processes import windows_processes
+
 SERVER = """
     import asyncio, os, sys
     from twopipes import Context, Server
@@ -58,7 +61,7 @@ STAYS = """
         server.run()
     finally:
         while True:
-            signal.pause()
+            time.sleep(3600)
 """
 # The beginning of every host program below; argv[1] is the server.
 HOST = """
@@ -88,6 +91,8 @@ def client(server):
 
 def is_gone(pid):
     """Return whether a process that is not our child ends, as the kernel reports it."""
+    if sys.platform == "win32":
+        return windows_processes.ends(pid, NET)
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -233,11 +238,11 @@ def test_ctrl_c_cancels_the_call_at_the_server_and_leaves_the_client_usable(host
 def test_ctrl_c_while_connecting_leaves_no_child(write, launch):
     silent = write(
         """
-        import os, signal, sys
+        import os, signal, sys, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print(os.getpid(), file=sys.stderr, flush=True)
         while True:
-            signal.pause()
+            time.sleep(3600)
         """,
         "silent.py",
     )
@@ -318,12 +323,12 @@ def test_an_exit_does_not_wait_for_callbacks(host):
 def test_a_server_that_ignores_its_input_ends_with_a_killed_host(host, write):
     deaf = write(
         """
-        import json, signal, sys
+        import json, sys, time
         about = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "deaf", "version": "1"}}
         opening = json.loads(sys.stdin.readline())
         print(json.dumps({"jsonrpc": "2.0", "id": opening["id"], "result": about}), flush=True)
         while True:
-            signal.pause()
+            time.sleep(3600)
         """,
         "deaf.py",
     )

@@ -4,11 +4,15 @@ import json
 import os
 import select
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from processes.launching import NET, call, modern, python, request, text_of
+
+if sys.platform == "win32":
+    from processes import windows_processes
 
 SERVER = Path(__file__).with_name("kept_server.py")
 PLAIN = Path(__file__).with_name("plain_server.py")
@@ -75,6 +79,9 @@ def next_notification(host, method):
 
 def wait_for_the_end_of(pid):
     """Wait until a process of another parent has exited."""
+    if sys.platform == "win32":
+        assert windows_processes.ends(pid, NET), f"process {pid} still runs"
+        return
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -68,6 +68,13 @@ def is_running(pid: int) -> bool:
     return False
 
 
+def ends(pid: int, seconds: float) -> bool:
+    """Return whether a process exits in time, or has exited."""
+    with suppress(OSError), opened(pid) as handle:
+        return wait(handle, seconds)
+    return True
+
+
 def kill(pid: int) -> None:
     with suppress(OSError), opened(pid) as handle:
         _winapi.TerminateProcess(handle, 1)
