@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test test-all coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway bench-hub windows windows-all rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test test-all coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway bench-hub windows windows-all rules scoreboard docs screenshots console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -134,8 +134,14 @@ $(STAMPS)/docs: pyproject.toml $(STAMPS)/package
 
 docs: $(STAMPS)/docs ## build the documentation into site/; a warning is an error
 	$(BIN)/python tools/reference_pages.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean --quiet
+	$(BIN)/python tools/site/prepare.py
+	cd build/pages && $(abspath $(BIN))/zensical build --clean --strict --config-file mkdocs.yml
+	rm -rf site && mv build/pages/site site
+	$(BIN)/python tools/site/search_ranks.py
 	$(BIN)/python tools/site/proof.py
+
+screenshots: docs $(PEERS)/chromium/installed ## take pictures of the site and the README in Chromium, and check their layout and the search
+	$(BIN)/python tools/site_screenshots.py
 
 console: $(STAMPS)/dev ## run the console blocks of the documentation and rewrite their output; CHECK=--check only compares
 	$(BIN)/python tools/console $(CHECK)

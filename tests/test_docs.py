@@ -109,7 +109,7 @@ NAVIGATION = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").
 
 def test_the_navigation_has_every_page_once():
     pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")}
-    by_folder = {page for page in pages if page.startswith("decisions/")}  # tools/site/hooks.py adds them
+    by_folder = {page for page in pages if page.startswith("decisions/")}  # tools/site/prepare.py adds them
     assert sorted(NAVIGATION) == sorted(pages - by_folder)
 
 

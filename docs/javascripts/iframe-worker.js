@@ -16,7 +16,11 @@ if (location.protocol === "file:") {
           inside.document.body.append(script)
         })
       // Messages of the worker's script go to the code that started it.
-      inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }))
+      inside.postMessage = (data) => {
+        const event = new MessageEvent("message", { data })
+        this.dispatchEvent(event)
+        this.onmessage?.(event)
+      }
       inside.importScripts = (...sources) => sources.reduce((before, source) => before.then(() => load(source)), Promise.resolve())
       this.ready = load(address)
     }
