@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test test-all coverage http gateway sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway bench-hub windows windows-all rules scoreboard docs screenshots console format clean
+.PHONY: help demo dist release-check test test-all coverage http gateway host sandbox quick mutants walkthrough lint types fuzz soak attack kill interop conformance scale bench bench-quick bench-check bench-profile bench-publish bench-http bench-gateway bench-hub windows windows-all rules scoreboard docs screenshots console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,11 +60,13 @@ HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
 SANDBOX_TESTS := $(wildcard tests/processes/test_sandbox*.py)
 # Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
 GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
+# Only `make host` and `make coverage` run these: groups of servers, and the configuration files of hosts.
+HOST_TESTS := tests/unit/host $(wildcard tests/properties/test_group*.py tests/processes/test_group*.py)
 
 test: $(STAMPS)/dev ## run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%) $(SANDBOX_TESTS:%=--ignore=%)
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%) $(HTTP_TESTS:%=--ignore=%) $(GATEWAY_TESTS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%) $(SANDBOX_TESTS:%=--ignore=%)
 
 $(STAMPS)/nox: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q --group nox
@@ -79,6 +81,9 @@ http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real pr
 gateway: $(STAMPS)/dev ## run the tests of the gateway, in one process and in many
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(GATEWAY_TESTS)
 
+host: $(STAMPS)/dev ## run the tests of groups of servers
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HOST_TESTS)
+
 # bubblewrap: an installed one, or Debian's package, which only root can install. Where an engine does not work, its tests are skipped
 # with the reason, unless SANDBOX_REQUIRED is set.
 $(STAMPS)/sandbox: pyproject.toml $(STAMPS)/dev
@@ -88,7 +93,7 @@ sandbox: $(STAMPS)/sandbox ## run servers in sandboxes, with every engine
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(SANDBOX_TESTS)
 
 coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests that run in one process
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)
+	TWOPIPES_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE_CORE) --include=$(CORE)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
 
