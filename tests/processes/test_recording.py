@@ -146,7 +146,7 @@ def test_the_stderr_of_a_server_that_exits_at_once_is_recorded(file):
     asyncio.run(main())
     entries = list(read(file))
     assert Line in {type(entry) for entry in entries}
-    assert {entry.data for entry in entries if isinstance(entry, Line) and entry.kind == "!"} == {b"nothing works here"}
+    assert {entry.data.rstrip() for entry in entries if isinstance(entry, Line) and entry.kind == "!"} == {b"nothing works here"}
     assert {event.code for event in events(entries) if event.name == "exit"} == {3}
 
 

@@ -27,7 +27,7 @@ LEFT_OUT = ("cp311/tcl/", "cp311/include/", "cp311/Tools/", "cp311/Lib/test/", "
 # What the tests need; each of them is pure Python or C. A wheel that was compiled by Rust needs a newer Wine.
 PACKAGES = (
     *("msgspec", "pytest", "pytest-timeout", "hypothesis<6.150", "rich", "tomlkit", "pyyaml", "attrs", "annotated-types"),
-    *("typing-extensions", "aiohttp", "httptools", "uvicorn", "pyjwt", "colorama", "redis", "opentelemetry-sdk", "jsonschema<4.18"),
+    *("typing-extensions", "aiohttp", "httptools", "uvicorn", "pyjwt", "colorama", "redis", "jsonschema<4.18"),
 )
 
 
