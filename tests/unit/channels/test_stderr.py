@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -434,3 +435,30 @@ def test_a_traceback_comes_out_at_the_end():
     assert b"OSError: [Errno %d] why" % errno.EIO in done.stderr
     assert "é" * 9 in done.stderr.decode()
     assert done.stdout == b""
+
+
+def test_a_flushed_line_is_written_although_a_thread_writes(reader, monkeypatch):
+    """A program may flush its last words and call os._exit()."""
+    monkeypatch.setattr("twopipes._channels.stderr.SETTLE", 30)  # for a busy machine
+    log = StderrLog(reader.fd)
+    stream = io.TextIOWrapper(LogStream(log, reader.fd, "<stderr>"), encoding="utf-8", line_buffering=True)
+    stream.write("last words\n")
+    assert select.select([reader.far], [], [], 0)[0], "it must be there now"
+    assert os.read(reader.far, 100) == b"last words\n"
+    log.close()
+
+
+def test_a_flush_waits_once_for_a_pipe_that_is_not_read(pipe, monkeypatch):
+    waits = []
+    monkeypatch.setattr("twopipes._channels.stderr._reopen", lambda _: None)
+    log = StderrLog(pipe.fd)
+    monkeypatch.setattr(log._written, "wait", waits.append)
+    stream = LogStream(log, pipe.fd, "<stderr>")
+    os.set_blocking(pipe.fd, True)
+    stream.write(b"x" * 200_000)
+    for _ in range(5):
+        stream.flush()
+    assert len(waits) == 1
+    while not pipe.read_until(b"x") or log._backlog:
+        pass
+    log.close()

@@ -133,6 +133,43 @@ def write_plenty(fd):
 
 
 @by_thread
+def test_what_a_dead_child_wrote_is_read_before_its_exit_is_reported(by_thread):
+    """With the event loop standing still, as in the callback that reports the exit."""
+
+    async def body():
+        with nothing_left_behind():
+            read_end, write_end = os.pipe()
+            tail = StderrTail()
+            reader = StderrReader(read_end, tail, loop=asyncio.get_running_loop(), by_thread=by_thread)
+            os.write(write_end, b"x" * 20_000 + b"\nlast words\n")
+            os.close(write_end)
+            reader.read_available()
+            assert tail.lines(1) == ["last words"]
+            assert not reader.is_open
+            await spin()
+
+    run(body())
+
+
+@by_thread
+def test_a_grandchild_that_holds_stderr_delays_the_report_only_a_moment(by_thread):
+    async def body():
+        with nothing_left_behind():
+            read_end, write_end = os.pipe()
+            tail = StderrTail()
+            reader = StderrReader(read_end, tail, loop=asyncio.get_running_loop(), by_thread=by_thread)
+            os.write(write_end, b"last words\n")
+            reader.read_available()
+            assert tail.lines() == ["last words"]
+            assert reader.is_open
+            reader.close()
+            os.close(write_end)
+            await spin()
+
+    run(body())
+
+
+@by_thread
 def test_closing_does_not_wait_for_the_end(by_thread):
     async def body():
         with nothing_left_behind():
