@@ -80,8 +80,8 @@ class MemberOwner(Protocol):
     def state_changed(self, member: Member) -> None:
         """Handle another state of a server."""
 
-    def list_changed(self, member: Member, method: str) -> None:
-        """Handle another list of a server."""
+    def list_changed(self, member: Member, method: str, *, is_first: bool) -> None:
+        """Handle the first list of a server, or another one."""
 
     def report(self, member: Member, level: ReportLevel, text: str) -> None:
         """Report to people what happened to a server."""
@@ -412,9 +412,10 @@ class Member:
                 items = found.items
                 if found.fault:
                     self._owner.report(self, "warning", found.fault)
-        if self.lists.get(method) != items:
+        known = self.lists.get(method)
+        if known != items:
             self.lists[method] = items
-            self._owner.list_changed(self, method)
+            self._owner.list_changed(self, method, is_first=known is None)
 
     async def _fetch(self, method: str, params: Mapping[str, Any]) -> Raw:
         assert self._client is not None

@@ -434,14 +434,15 @@ class HubServer(PassingServer):
             self._watching.renew()
         self._tell(member)
 
-    def list_changed(self, member: Member, method: str) -> None:
-        """Use another list of a server, and announce the merged list to the hosts that have read it."""
+    def list_changed(self, member: Member, method: str, *, is_first: bool) -> None:
+        """Use a list of a server, and announce the merged list; the first one only if hosts have read the list without it."""
         if self.members.get(member.name) is not member:
             return
         self.catalogue.update(member, method)
         if LISTS[method][1] == "resources":
             self._watching.renew()
-        self._announce_list(LISTS[method][1])
+        if not is_first or LISTS[method][1] in self._listed:
+            self._announce_list(LISTS[method][1])
         self.reports.problems(self.catalogue.problems())
         self._tell(member)
 
@@ -451,7 +452,7 @@ class HubServer(PassingServer):
 
     def _announce_list(self, kind: ListKind) -> None:
         is_hidden = kind == "tools" and self.catalogue.hides_tools
-        if kind in self._listed and not is_hidden:
+        if not is_hidden:
             self._announce(Change(kind))
 
     def _tell(self, member: Member) -> None:
