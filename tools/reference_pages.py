@@ -100,6 +100,7 @@ def described(text: str) -> Iterator[str]:
         if isinstance(part, str):
             yield f"{_escaped(part)}\n"
         elif part.title.startswith("examples"):
+            yield "<!-- console not run: examples of the help; the guides run such commands -->"
             yield "```sh\n" + "\n".join(line.removeprefix("  ") for line in part.lines) + "\n```\n"
         else:
             yield from _table(part)

@@ -1,5 +1,6 @@
 """Tools that fork: only one server writes to a wire, whatever the copy in the child does (FR-04)."""
 
+import asyncio
 import json
 import os
 import signal
@@ -9,6 +10,15 @@ import pytest
 
 from processes.launching import INITIALIZE, INITIALIZED, PING, call, lines, text_of
 
+
+def tasks_are_eager():
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return loop.get_task_factory() is not None
+
+
+# `nox -s eager` runs the tests and the servers so.
+TASKS_ARE_EAGER = tasks_are_eager()
 # Each tool forks, waits for its child and returns how it ended; or a library does that for it.
 FORKING = """
     import asyncio, multiprocessing, os, signal, subprocess, sys, time
@@ -210,6 +220,8 @@ def test_a_fork_in_the_first_call_never_writes_to_the_wire(tool, program, run):
     ],
 )
 def test_a_tool_that_forks_in_another_way_gets_one_response(tool, result, program, launch):
+    if tool == "fork_in_a_subtask" and TASKS_ARE_EAGER:
+        result = "0"  # the subtask runs within the handler, so the fork does not return to the event loop
     child = launch(program)
     child.initialize()
     child.send(call(1, tool), call(2, "fine"))

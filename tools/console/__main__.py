@@ -95,7 +95,7 @@ def _findings(found: Sequence[Block], sandbox: Sandbox, *, quick: bool) -> Itera
             _prepare(block, found[:number], sandbox)
             steps = block.steps()
             ran = [(step, _ran(block, step, sandbox)) for step in steps]
-            if block.option("output") == "none":
+            if block.option("output") == "none" or block.language == "sh":
                 yield from _judged_by_their_ends(block, ran)
             else:
                 yield from _compared(block, [(step, said.lines) for step, said in ran])

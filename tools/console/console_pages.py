@@ -6,6 +6,7 @@ A block that shows commands is marked by a comment right above it, which readers
     The commands behind ``$`` are run, one after another, and what stands below each is what it said.
 ``<!-- console not run: REASON -->``
     They cannot be run here, and this is why.
+    A block in the language ``sh`` has no prompts: each line is a command, and only the exit codes are compared.
 ``<!-- printed -->``
     What the Python block above printed.
 
@@ -76,7 +77,7 @@ class Block(NamedTuple):
     @property
     def needs_a_mark(self) -> bool:
         """Whether it shows commands, by its language or by its first line."""
-        return self.language == "console" or (bool(self.body) and self.body[0].startswith(PROMPT))
+        return self.language in {"console", "sh"} or (bool(self.body) and self.body[0].startswith(PROMPT))
 
     def option(self, name: str, default: str = "") -> str:
         """The value of an option that is given once."""
@@ -91,6 +92,8 @@ class Block(NamedTuple):
         """Its commands, each with what is shown below it."""
         if "of" in self.options:
             return [Step(self.option("of"), [], self.body)]
+        if self.language == "sh":
+            return [Step(line, [line], []) for line in self.body if line.strip()]
         found: list[Step] = []
         waiting = list(self.body)
         while waiting:
