@@ -145,9 +145,6 @@ docs: $(STAMPS)/docs ## build the documentation into site/; a warning is an erro
 	$(BIN)/python tools/site/search_ranks.py
 	$(BIN)/python tools/site/proof.py
 
-screenshots: docs $(PEERS)/chromium/installed ## take pictures of the site and the README in Chromium, and check their layout and the search
-	$(BIN)/python tools/site_screenshots.py
-
 console: $(STAMPS)/dev ## run the console blocks of the documentation and rewrite their output; CHECK=--check only compares
 	$(BIN)/python tools/console $(CHECK)
 
@@ -193,11 +190,22 @@ $(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
 	@mkdir -p $(@D)
 	$(BIN)/python -m pip install -q --group browser && { $(CHROMIUM); } > $(@D)/log 2>&1 && touch $@ || $(NOT_INSTALLED)
 
+screenshots: docs $(PEERS)/chromium/installed ## take pictures of the site and the README in Chromium, and check their layout and the search
+	$(BIN)/python tools/site_screenshots.py
+
+# sshd and socat for the commands of docs/howto/other-channels.md: installed ones, or Debian's packages, which only root can install. The
+# tests start their own sshd, so the service of the package stays off.
+SSHD = PATH=$$PATH:/usr/sbin; { command -v sshd && command -v ssh && command -v socat; } || { apt-get update -q && { command -v sshd || off=ssh; RUNLEVEL=1 apt-get install -qy --no-install-recommends openssh-server openssh-client socat; } && { test -z "$$off" || systemctl disable ssh.service ssh.socket || true; }; }
+
+$(PEERS)/sshd/installed: | $(BIN)/python
+	@mkdir -p $(@D)
+	{ $(SSHD); } > $(@D)/log 2>&1 && touch $@ || $(NOT_INSTALLED)
+
 $(PEERS)/asgi/installed: pyproject.toml | $(BIN)/python
 	@mkdir -p $(@D)
 	$(BIN)/python -m pip install -q --group asgi && touch $@ || $(NOT_INSTALLED)
 
-interop: $(STAMPS)/dev $(patsubst %,$(PEERS)/%/installed,$(PYTHON_PEERS) $(SDK_PEERS)) $(PEERS)/npm/installed $(PEERS)/chromium/installed $(PEERS)/asgi/installed ## run the tests against other implementations
+interop: $(STAMPS)/dev $(patsubst %,$(PEERS)/%/installed,$(PYTHON_PEERS) $(SDK_PEERS)) $(PEERS)/npm/installed $(PEERS)/chromium/installed $(PEERS)/sshd/installed $(PEERS)/asgi/installed ## run the tests against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop tests/test_readme_steps.py
 
 # Redis and nginx: installed ones, or Debian's packages, which only root can install. RUNLEVEL=1 keeps them from being started as
