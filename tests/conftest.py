@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from systems import STATE_VARIABLE, mark_excluded, skipped_module
 
@@ -13,6 +13,8 @@ from systems import STATE_VARIABLE, mark_excluded, skipped_module
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=5)
+# `make windows`, where everything takes several times as long.
+settings.register_profile("wine", parent=settings.get_profile("quick"), suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("TWOPIPES_HYPOTHESIS", "same"))
 
 # A shell starts a background job with SIGINT ignored, and children inherit that. Tests that press Ctrl-C need it.

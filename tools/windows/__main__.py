@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -62,7 +63,8 @@ class Runner:
     def __init__(self, wine: Wine) -> None:
         self._wine = wine
         self._results = wine.folder / "results"
-        self._results.mkdir(exist_ok=True)
+        shutil.rmtree(self._results, ignore_errors=True)
+        self._results.mkdir()
         self._number = 0
 
     def run(self, targets: tuple[str, ...]) -> Outcome:

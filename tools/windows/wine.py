@@ -60,6 +60,7 @@ class Wine:
             "WINEARCH": "win64",
             "WINEDEBUG": "-all",
             "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=",
+            "TWOPIPES_HYPOTHESIS": "wine",
         }
 
     def install(self) -> None:
