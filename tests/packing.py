@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import os
 import platform
 import sys
 import zipfile
@@ -62,4 +63,4 @@ def only_these_wheels(monkeypatch, folder: Path) -> None:
     """Let pip look only in a folder."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
