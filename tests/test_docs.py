@@ -216,6 +216,12 @@ def test_the_links_of_a_page_in_the_root_folder_are_rewritten_for_the_site():
     )
 
 
+def test_a_link_whose_label_spans_lines_is_rewritten_for_the_site():
+    text = "See ([what was\ntested](docs/howto/windows.md)): it works."
+    rewritten = links.rewritten(text, origin=ROOT / "SECURITY.md", place="project/security.md")
+    assert rewritten == "See ([what was\ntested](../howto/windows.md)): it works."
+
+
 def test_a_linked_folder_is_shown_with_its_files():
     shown = links.shown_files({ROOT / "docs" / "a.md": "[all](../examples)"})
     assert {ROOT / "examples", ROOT / "examples" / "hello.py"} <= set(shown)

@@ -21,7 +21,8 @@ PROJECT = {
 }
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".md": "markdown", ".sh": "sh"}
 
-_LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s#]+)(#[^)\s]*)?([^)]*\))")
+# The end of a link: its label may have begun on an earlier line.
+_LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?([^)]*\))")
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
