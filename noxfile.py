@@ -17,6 +17,8 @@ nox.options.sessions = ["tests", "uvloop", "eager"]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.14t"]
 UNIT = ["tests/unit", "tests/properties", "tests/test_conversations.py", "tests/test_transcripts.py"]
 END_TO_END = ["tests/processes", "tests/test_gateway_transcripts.py", "tests/hostile"]
+# The gateways are programs with an event loop of their own, which is never eager: a call would overtake an answer there.
+GATEWAYS = ["bridge", "dev", "gateway", "hub", "keep", "share"]
 LOOPS = Path("tests/event_loops")
 # What an event loop must say about itself, so that a session cannot pass with the usual one.
 SEEN = {
@@ -54,7 +56,12 @@ def with_loop(session: nox.Session, kind: str) -> None:
     (packages / "twopipes_test_loop.txt").write_text(kind, encoding="utf-8")
     (packages / "twopipes_test_loop.pth").write_text("import twopipes_test_loop\n", encoding="utf-8")
     session.run("python", "-c", SEEN[kind])
-    pytest(session, *END_TO_END)
+    # The file that changes the loop imports modules itself.
+    left_out = ["-k", "not test_little_is_imported"]
+    if kind == "eager":
+        left_out += [f"--ignore-glob=tests/processes/test_{name}*.py" for name in GATEWAYS]
+        left_out += ["--ignore=tests/test_gateway_transcripts.py"]
+    pytest(session, *END_TO_END, *left_out)
 
 
 @nox.session(python="3.13")
