@@ -5,12 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from systems import not_under_wine
 from twopipes._process.child import Child
 from twopipes._process.exit_status import SIGKILL, SIGTERM
 from twopipes._process.shutdown import CloseStdin, ShutdownPlan, Signal, Wait
+
+if sys.platform == "win32":
+    from processes.windows_processes import ends, is_running
 
 # Seconds; only a hang reaches it.
 NET = 60
@@ -48,14 +49,6 @@ async def line_of(child):
     while not found.endswith(b"\n") and (chunk := await child.channel.read()):
         found += chunk
     return found.decode().strip()
-
-
-def is_running(pid):
-    """Whether a process runs, found by a program that knows nothing about us."""
-    listed = subprocess.run(
-        [sys.executable, "-c", f"import _winapi; _winapi.OpenProcess(0x100000, False, {pid})"], capture_output=True, check=False
-    )
-    return listed.returncode == 0
 
 
 def test_a_child_that_exits_on_eof(program):
@@ -102,7 +95,7 @@ def test_the_whole_tree_ends_with_its_job(program):
         assert is_running(grandchild)
         report = await child.shut_down(FIRM)
         assert (report.ended_by, report.exit.code, report.left_behind) == ("SIGKILL", 0, False)
-        assert not is_running(grandchild)
+        assert ends(grandchild, NET)
 
     scenario()
 
@@ -129,11 +122,7 @@ def test_the_tree_ends_when_the_program_that_started_it_is_killed(program, write
         assert len(pids) == 2
         assert all(map(is_running, pids))
         process.kill()
-    for _ in range(200):
-        if not any(map(is_running, pids)):
-            break
-    else:
-        pytest.fail("a process of the tree still runs")
+    assert all(ends(pid, NET) for pid in pids)
 
 
 def test_an_exit_code_of_windows_is_kept(program):
