@@ -59,7 +59,7 @@ HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
 # Only `make sandbox` runs these, because it installs bubblewrap first.
 SANDBOX_TESTS := $(wildcard tests/processes/test_sandbox*.py)
 # Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
-GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
+GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py tests/test_hub_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
 # Only `make host` and `make coverage` run these: groups of servers, and the configuration files of hosts.
 HOST_TESTS := tests/unit/host $(wildcard tests/properties/test_group*.py tests/processes/test_group*.py)
 

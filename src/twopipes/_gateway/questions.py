@@ -206,7 +206,9 @@ class Questions:
                 return await self._ask_in(min(open_calls, key=lambda call: self._carried.get(call, 0)), question)
             except _CallEnded:
                 continue
-        if calls and all(call not in self._carried for call in calls):
+        # Servers ask for the roots after the handshake, for no call, even if one was open at that moment.
+        is_about_call = calls and not isinstance(plain(question), ListRootsRequest)
+        if is_about_call and all(call not in self._carried for call in calls):
             raise InternalError(f"the call that {method_of(question)} belongs to has ended")
         runners = {call.runner for call in calls} or set(self.hosts())
         return await self._ask_outside(question, [runner for runner in runners if not runner.session.is_shared])

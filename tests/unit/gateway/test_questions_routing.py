@@ -197,6 +197,25 @@ async def test_a_result_with_a_question_still_open_answers_the_question_with_an_
 
 
 @scene
+async def test_a_question_for_the_roots_outlives_the_call_that_was_open():
+    """A server asks for them after the handshake, and nothing shows that this was for no call."""
+    fake = legacy({"tools/call": SILENCE})
+    async with alone(fake, LATEST_MODERN) as host:
+        host.answer = lambda key, method, params: {"roots": [{"uri": "file:///home/anna"}]}
+        call = host.start_tool("x")
+        await fake.until("tools/call")
+        asking = asyncio.create_task(fake.ask("roots/list", {}))
+        line = await host.line_of(call)
+        fake.write({"jsonrpc": "2.0", "id": fake.ids_of("tools/call")[0], "result": text("without it")})
+        await fake.ask("ping", {}, ident="p")  # the result has arrived before this
+        call = host.start("tools/call", name="x", arguments={}, **host.replies(line["result"]))
+        assert (await host.line_of(call))["result"]["content"] == text("without it")["content"]
+        line = await host.line_of(host.start_tool("y"))
+        host.start("tools/call", name="y", arguments={}, **host.replies(line["result"]))
+        assert (await asking)["result"] == {"roots": [{"uri": "file:///home/anna"}]}
+
+
+@scene
 async def test_a_call_that_a_legacy_host_cancels_is_cancelled_at_the_server_with_its_question():
     """CA-02."""
     fake = legacy({"tools/call": SILENCE})
