@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from systems import WINDOWS
+from systems import WINDOWS, WINE
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
 from twopipes._channels.pipes import PipeChannel, pipe_pair
@@ -33,11 +33,15 @@ LARGE = random.Random(64).randbytes(MIB) * 64
 PLENTY = LARGE[: 16 * MIB]
 
 
+# Seconds. Only a hang reaches it; under Wine a megabyte takes a second on a busy machine.
+NET = 110 if WINE else 60
+
+
 def run(body: Coroutine[object, object, None]) -> None:
     """Run a test's coroutine; the timeout only catches a hang."""
 
     async def bounded():
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(NET):
             await body
 
     asyncio.run(bounded())
