@@ -1,6 +1,9 @@
 """The console blocks of the pages are true: their commands are run, and the output is compared."""
 
+import importlib
 import importlib.util
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,6 +13,8 @@ if sys.platform == "win32":
     pytest.skip("the commands of the pages are written for a POSIX shell", allow_module_level=True)
 
 from twopipes import __version__
+from twopipes._cli import COMMANDS, main
+from twopipes._cli.command_parser import CommandParser
 
 TOOL = Path(__file__).parents[1] / "tools" / "console"
 
@@ -48,6 +53,50 @@ def test_every_block_with_commands_has_a_mark(page):
 def test_the_page_shows_the_output_of_its_commands(page):
     found = tool.findings(page, quick=True)
     assert not found, "\n".join(each.what for each in found) + AGAIN + console_pages.name(page)
+
+
+class Accepted(BaseException):
+    """A command has read its words without an error."""
+
+
+def words_of(command):
+    """Return the words for `twopipes` in a line of a shell; none if it starts something else."""
+    line = re.sub(r"  +\(.*\)$", "", command.replace("\\\n", " "))  # the examples of a help have notes in parentheses
+    words = shlex.split(line.rpartition(" | ")[2], comments=True)
+    ends = [place for place, word in enumerate(words) if word in {">", "&", "&&"}]
+    return words[1 : min(ends, default=None)] if words[:1] == ["twopipes"] else []
+
+
+def commands_not_run():
+    """Return the words of every command that a page shows and does not run, with its place."""
+    for page in PAGES:
+        for block in console_pages.blocks(page.read_text(encoding="utf-8")):
+            if block.kind == "console" and not block.is_run:
+                for words in filter(None, (words_of(step.command) for step in block.steps())):
+                    yield pytest.param(words, id=f"{console_pages.name(page)}:{block.line}")
+
+
+@pytest.mark.parametrize("words", list(commands_not_run()))
+def test_a_command_that_is_not_run_has_options_that_exist(words, monkeypatch):
+    def accepting(read):
+        def reading(*arguments, **options):
+            read(*arguments, **options)
+            raise Accepted
+
+        return reading
+
+    module = importlib.import_module(f"twopipes._cli.{COMMANDS[words[0]][0]}")
+    if hasattr(module, "read_words"):
+        monkeypatch.setattr(module, "read_words", accepting(module.read_words))
+    for name in ("parse_args", "parse_intermixed_args"):
+        monkeypatch.setattr(CommandParser, name, accepting(getattr(CommandParser, name)))
+    with pytest.raises(Accepted):
+        main(words)
+
+
+def test_an_option_that_does_not_exist_is_not_accepted(capsys):
+    assert main(["keep", "--nosuch", "--", "true"]) == 2
+    assert "--nosuch" in capsys.readouterr().err
 
 
 # The tool
@@ -120,6 +169,11 @@ def test_a_command_may_span_lines_and_contain_a_file():
     first, second = block.steps()
     assert (first.command, first.shown) == ("echo a \\\n    b", ["a b"])
     assert (second.command, second.shown) == ("cat <<'EOF'\nx\nEOF", ["x"])
+
+
+def test_the_lines_of_a_shell_block_are_commands_except_for_its_comments():
+    (block,) = blocks("<!-- console -->\n```sh\n# Show both.\necho a\n\necho b  # the second\n```\n")
+    assert [step.command for step in block.steps()] == ["echo a", "echo b  # the second"]
 
 
 def test_a_block_in_a_list_is_read_and_written_with_its_indentation():

@@ -93,7 +93,7 @@ class Block(NamedTuple):
         if "of" in self.options:
             return [Step(self.option("of"), [], self.body)]
         if self.language == "sh":
-            return [Step(line, [line], []) for line in self.body if line.strip()]
+            return [Step(line, [line], []) for line in self.body if line.strip() and not line.startswith("#")]
         found: list[Step] = []
         waiting = list(self.body)
         while waiting:
