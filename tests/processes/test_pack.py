@@ -13,7 +13,11 @@ from processes.launching import NET
 from twopipes._cli import main
 from twopipes.blocking import connect
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CAN_PACK, reason="wheels of installed packages fit another system")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not CAN_PACK, reason="wheels of installed packages fit another system"),
+]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVER = """
