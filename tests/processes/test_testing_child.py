@@ -127,9 +127,14 @@ def test_a_command_that_cannot_be_started_is_an_error():
 def test_a_lost_line_fails_one_call(server, fault, way, era):
     lost = fault(way, method="tools/call") if fault is drop else fault(way, b"?" if fault is garble else 3, method="tools/call")
     with child(server, era=era, faults=[lost]) as talk:
-        while talk.faults.unused:  # on a busy machine a call may time out before there is a line to lose
-            with pytest.raises(RequestTimedOut):
+        timeouts = 0
+        # On a busy machine a call may time out before there is a line to lose, and its late response may be the lost line.
+        while talk.faults.unused:
+            try:
                 talk.client.call_tool("add", CALL, timeouts=SHORT)
+            except RequestTimedOut:
+                timeouts += 1
+        assert timeouts
         assert talk.client.call_tool("add", CALL).structured == {"result": 3}
     talk.expect_ended_by_eof()
 
