@@ -212,7 +212,7 @@ if sys.platform == "win32":
 
     @contextlib.contextmanager
     def _only_this_user() -> Iterator[_SecurityAttributes]:
-        """Yield security attributes that give this user all rights, and nobody else any."""
+        """Yield security attributes that give all rights to this user and none to others."""
         descriptor = ctypes.c_void_p()
         convert = _security.ConvertStringSecurityDescriptorToSecurityDescriptorW
         _check(convert(f"D:P(A;;GA;;;{_own_sid()})", 1, ctypes.byref(descriptor), None))

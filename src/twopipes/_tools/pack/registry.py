@@ -52,7 +52,7 @@ def _registry_name(source: PackSource) -> str:
 
 
 def _check_readme(source: PackSource, name: str) -> None:
-    """PyPI packages belong to whoever can write the name of the server into their README; the registry looks for it."""
+    """The registry accepts a PyPI package if its README has the name of the server, which only its author can write there."""
     if not source.is_project:
         return
     readme = source.project.get("readme", "README.md")
