@@ -13,7 +13,11 @@ import yaml
 ROOT = Path(__file__).parents[1]
 BASH = shutil.which("bash")
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BASH is None or sys.platform == "win32", reason="the script needs bash")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.walkthrough,
+    pytest.mark.skipif(BASH is None or sys.platform == "win32", reason="the script needs bash"),
+]
 
 LOUD = 'print("hello", flush=True)\nfor line in __import__("sys").stdin:\n    pass\n'
 

@@ -14,6 +14,7 @@ from twopipes._cli import main
 from twopipes.blocking import connect
 
 pytestmark = [
+    pytest.mark.walkthrough,
     pytest.mark.slow,
     pytest.mark.timeout(300),
     pytest.mark.skipif(not CAN_PACK, reason="wheels of installed packages fit another system"),
