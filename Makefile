@@ -59,9 +59,9 @@ HTTP_TESTS := tests/hostile $(wildcard tests/processes/test_*http*.py)
 # Only `make sandbox` runs these, because it installs bubblewrap first.
 SANDBOX_TESTS := $(wildcard tests/processes/test_sandbox*.py)
 # Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
-GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py tests/test_hub_transcripts.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
+GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py tests/test_hub_transcripts.py tests/test_hub_benchmark.py tests/unit/cli/test_hub.py tests/properties/test_search_properties.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
 # Only `make host` and `make coverage` run these: groups of servers, and the configuration files of hosts.
-HOST_TESTS := tests/unit/host $(wildcard tests/properties/test_group*.py tests/processes/test_group*.py)
+HOST_TESTS := tests/unit/host tests/unit/test_blocking_group.py tests/processes/test_blocking_group.py $(wildcard tests/properties/test_group*.py tests/processes/test_group*.py)
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%)
