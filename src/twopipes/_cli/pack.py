@@ -89,14 +89,14 @@ def _parser() -> parsing.CommandParser:
     what.add_argument("--python", action="append", choices=PYTHONS, help="for this Python only; may be repeated")
     text = f"for this system only, which must then have wheels of everything; may be repeated: {', '.join(SYSTEMS)}"
     what.add_argument("--system", metavar="SYSTEM", action="append", choices=list(SYSTEMS), help=text)
-    told = parser.add_argument_group("what hosts show and ask")
-    told.add_argument("--name", help="the name of the server (default: from SOURCE)")
-    told.add_argument("--version", help="its version (default: from SOURCE, or what the server reports)")
-    told.add_argument("--description", metavar="TEXT", help="what it does, in one sentence")
-    told.add_argument("--author", metavar="NAME", help="who made it")
+    shown = parser.add_argument_group("what hosts show and ask")
+    shown.add_argument("--name", help="the name of the server (default: from SOURCE)")
+    shown.add_argument("--version", help="its version (default: from SOURCE, or what the server reports)")
+    shown.add_argument("--description", metavar="TEXT", help="what it does, in one sentence")
+    shown.add_argument("--author", metavar="NAME", help="who made it")
     text = f"ask the user for a value; TYPE is one of {', '.join(_KINDS)}; may be repeated"
-    parsing.add_list_option(told, "--ask", "NAME:TYPE[:TITLE]", text)
-    parsing.add_list_option(told, "--env", "NAME=VALUE", "set a variable for the server, such as TOKEN='${user_config.token}'")
+    parsing.add_list_option(shown, "--ask", "NAME:TYPE[:TITLE]", text)
+    parsing.add_list_option(shown, "--env", "NAME=VALUE", "set a variable for the server, such as TOKEN='${user_config.token}'")
     where = parser.add_argument_group("registries and editors")
     text = "write what the MCP registry needs into this file (default: server.json)"
     where.add_argument("--server-json", metavar="FILE", nargs="?", const="server.json", help=text)

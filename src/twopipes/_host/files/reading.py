@@ -1,6 +1,7 @@
 """How each host reads an entry of its file: which references it expands where, what a server inherits, and units of time.
 
-The comment above a row names the sources of its facts, as of November 2026. Where a host does not document what an unset variable
+The comment above a row names the sources of its facts, as of November 2026. Two kinds of facts are not checked against a source for
+every host: what a server inherits, and the headers of goose. Where a host does not document what an unset variable
 becomes, it is an error here, because it is probably a mistake.
 """
 
