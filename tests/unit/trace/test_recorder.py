@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from open_files import open_files
 from systems import STATE_VARIABLE, WINDOWS
 from twopipes._trace import recorder as record_module
 from twopipes._trace.file import TraceFile, _open
@@ -171,13 +172,14 @@ def test_a_link_is_followed_and_not_moved(path):
 
 
 def test_nothing_is_left_behind(path):
-    threads, descriptors = threading.active_count(), len(list(Path("/dev/fd").iterdir()))
-    recorder = recorder_of(path)
+    threads = threading.active_count()
+    recorder = recorder_of(path, must_open=True)
     recorder.line(">", b"x")
+    assert open_files(path.parent) == {path}
     recorder.close(NET)
     recorder.close(NET)
     assert threading.active_count() == threads
-    assert len(list(Path("/dev/fd").iterdir())) == descriptors
+    assert not open_files(path.parent)
 
 
 def test_what_comes_after_the_end_is_counted(path):
