@@ -308,11 +308,12 @@ def test_the_number_of_an_orphaned_group_is_watched_until_it_is_free(monkeypatch
 # Unplanned ends
 
 
-def test_a_cancelled_shutdown_kills_and_is_still_cancelled():
+@pytest.mark.parametrize("plan", [LONG, ShutdownPlan((CloseStdin(), Wait(60)))], ids=["default", "without a signal"])
+def test_a_cancelled_shutdown_kills_and_is_still_cancelled(plan):
     async def body():
         async with started(STUBBORN) as child:
             assert await line_of(child) == "ready"
-            ending = asyncio.create_task(child.shut_down(LONG))
+            ending = asyncio.create_task(child.shut_down(plan))
             await asyncio.sleep(0)
             ending.cancel()
             with pytest.raises(asyncio.CancelledError):

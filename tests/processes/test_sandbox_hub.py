@@ -19,12 +19,13 @@ def test_each_server_has_the_sandbox_of_the_file_or_of_the_options(engine, launc
     open_ = {"read": [*map(str, CODE), str(tmp_path / "outside")], "engine": engine}
     closed = {"read": [*map(str, CODE)], "engine": engine}
     entries = {"plain": curious, "opened": {**curious, "sandbox": open_}, "closed": {**curious, "sandbox": closed}}
+    entries["free"] = {**curious, "sandbox": False}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": entries}))
     reading = [option for path in CODE for option in ("--sandbox-read", path)]
     found = {}
     for words in ([], ["--sandbox", *reading]):
         child = launch(twopipes("hub", tmp_path / "servers.json", *words))
-        for name in ("plain", "opened", "closed"):
+        for name in entries:
             answer = child.ask(modern_call(name, f"{name}__read", path=str(tmp_path / "outside" / "secret")))
             found[name, bool(words)] = text_of(answer).partition(":")[0]
         child.finish()
@@ -32,7 +33,9 @@ def test_each_server_has_the_sandbox_of_the_file_or_of_the_options(engine, launc
         ("plain", False): "the secret",
         ("opened", False): "the secret",
         ("closed", False): "refused",
+        ("free", False): "the secret",
         ("plain", True): "refused",
         ("opened", True): "the secret",
         ("closed", True): "refused",
+        ("free", True): "the secret",
     }

@@ -75,7 +75,8 @@ options:
                      folder, for twopipes view
   -h, --help         show this help
 
-a sandbox for each command in the file that has none of its own there:
+a sandbox for each command whose entry has no "sandbox" of its own; with
+"sandbox": false there, it gets none:
 {SANDBOX_HELP}
 examples:
   twopipes hub servers.json
@@ -105,7 +106,7 @@ class Source(NamedTuple):
     file: str
     host: str | None  # whose format the file has
     only: tuple[str, ...]  # the names of the servers to serve; empty for all
-    sandbox: Sandbox | None  # of commands that have none of their own
+    sandbox: Sandbox | None  # of commands whose entries say nothing about it
 
     def read(self) -> dict[str, ServerConfig]:
         """Return the servers that are wanted. Raises ``ConfigError`` if the file cannot be used."""
@@ -119,7 +120,8 @@ class Source(NamedTuple):
             return config
         chain = os.pathsep.join([*_hubs_above(), os.path.realpath(self.file)])
         env = {**(config.env or {}), _HUBS: literal(chain)}
-        return structs.replace(config, env=env, sandbox=config.sandbox or self.sandbox)
+        sandbox = self.sandbox if config.sandbox is None else config.sandbox  # False in the file overrides the option
+        return structs.replace(config, env=env, sandbox=sandbox)
 
 
 class Hub(NamedTuple):

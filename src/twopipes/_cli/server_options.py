@@ -136,7 +136,7 @@ def _of_config(
     if config.url is not None:
         return ServerTarget(config.url, name, {**own_headers, **headers}, token)
     cwd = None if config.cwd is None else os.fspath(config.cwd)
-    command = ServerCommand(config.command or (), env=env, cwd=cwd, sandbox=config.sandbox)
+    command = ServerCommand(config.command or (), env=env, cwd=cwd, sandbox=config.sandbox or None)
     return ServerTarget(_with_options(command, options), name)
 
 

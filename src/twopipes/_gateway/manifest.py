@@ -90,8 +90,8 @@ class ManifestKey(Struct, frozen=True):
     def of(cls, command: ServerCommand, client: Implementation | None, capabilities: ClientCapabilities) -> ManifestKey | None:
         """Return the key of a command for one kind of client; ``None`` if the command cannot be started.
 
-        Servers may offer a client what it can use, so the client belongs to the key. The values of environment variables do not:
-        a token that is renewed does not change the lists, and a digest of it has no place in a file.
+        Servers may offer a client what it can use, and what their sandbox lets them reach, so both belong to the key. The values of
+        environment variables do not: a token that is renewed does not change the lists, and a digest of it has no place in a file.
         """
         environment = command.child_environment()
         try:
@@ -100,7 +100,8 @@ class ManifestKey(Struct, frozen=True):
             return None
         folder = command.folder()
         who = [None if client is None else client.name, to_builtins(capabilities)]
-        name = _digest([list(command.argv), folder, sorted(environment), who])
+        sandbox = None if command.sandbox is None else structs.asdict(command.sandbox)
+        name = _digest([list(command.argv), folder, sorted(environment), who, sandbox])
         words = (os.path.join(folder, word) for word in command.argv[1:])
         return cls(name, _digest([_fingerprint(path) for path in (executable, *words)]))
 

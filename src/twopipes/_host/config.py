@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -33,7 +33,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         enabled: Whether a group connects to it.
         timeouts: How long to wait for this server; those of the group by default.
         tools: Which of its tools are offered; all by default.
-        sandbox: What the child may do; everything by default.
+        sandbox: What the child may do; by default what the group says, or else everything. ``False`` means everything, also in a
+            group with a policy.
         source: The file that it comes from. References to files are relative to its folder.
         problem: Why it cannot be used. :func:`load` sets it, so that one broken entry does not hide the others.
 
@@ -50,7 +51,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     enabled: bool = True
     timeouts: Timeouts | None = None
     tools: ToolFilter | None = None
-    sandbox: Sandbox | None = None
+    sandbox: Sandbox | Literal[False] | None = None
     source: str | None = None
     problem: str | None = None
 
@@ -90,7 +91,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     def _server_command(self) -> ServerCommand:
         cwd = None if self.cwd is None else os.fspath(self.cwd)
-        return ServerCommand(self.command or (), env=self.env, cwd=cwd, environment=self.environment, sandbox=self.sandbox)
+        sandbox = self.sandbox or None
+        return ServerCommand(self.command or (), env=self.env, cwd=cwd, environment=self.environment, sandbox=sandbox)
 
     def _parts(self) -> Iterator[tuple[str, object]]:
         for field in self.__struct_fields__:

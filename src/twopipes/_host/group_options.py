@@ -86,8 +86,9 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
         )
 
     def _target(self, config: Config) -> Given:
-        """Return the target. A command without a sandbox gets that of the group."""
+        """Return the target. A command without a policy gets that of the group."""
         target = config.target() if isinstance(config, ServerConfig) else target_of(config)
-        if self.sandbox is None or not isinstance(target, CommandTarget) or target.command.sandbox is not None:
+        has_own = isinstance(config, ServerConfig) and config.sandbox is not None
+        if self.sandbox is None or has_own or not isinstance(target, CommandTarget) or target.command.sandbox is not None:
             return target
         return target.with_command(structs.replace(target.command, sandbox=self.sandbox))

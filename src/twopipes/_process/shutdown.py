@@ -140,28 +140,40 @@ async def run_plan(
 ) -> ShutdownReport:
     """Take the steps of a plan until the target is gone, and wait ``settle`` seconds after the last one.
 
-    If the shutdown is cancelled, skip the rest of the plan and send SIGKILL.
+    If the shutdown is cancelled, also after the last step, skip the rest and send SIGKILL.
     """
     started_at = clock()
     if target.is_gone():
         return ShutdownReport(exit=target.exit, took=clock() - started_at)
     taken: list[StepTaken] = []
-    ended_by = "nothing"
-    rest = list(plan.steps)
-    while rest and not target.is_gone():
-        step = Signal(SIGKILL) if target.shutdown_cancelled else rest.pop(0)
-        if target.shutdown_cancelled:
-            rest.clear()
+    for step in plan.steps:
+        if target.is_gone() or target.shutdown_cancelled:
+            break
         taken.append(StepTaken(step, clock() - started_at))
-        if isinstance(step, CloseStdin):
-            ended_by = "eof"
-            target.close_stdin()
-        elif isinstance(step, Signal):
-            ended_by = signal_name(step.number)
-            target.signal(step.number)
-        else:
-            await target.wait_until_gone(step.seconds)
-    if not target.is_gone():
+        await _take(step, target)
+    if not (target.is_gone() or target.shutdown_cancelled):
         await target.wait_until_gone(settle)
+    if target.shutdown_cancelled and not target.is_gone():
+        taken.append(StepTaken(Signal(SIGKILL), clock() - started_at))
+        target.signal(SIGKILL)
+        await target.wait_until_gone(settle)
+    ended_by = _last_action(taken)
     took = clock() - started_at
     return ShutdownReport(steps=tuple(taken), exit=target.exit, ended_by=ended_by, took=took, left_behind=not target.is_gone())
+
+
+async def _take(step: Step, target: ShutdownTarget) -> None:
+    match step:
+        case CloseStdin():
+            target.close_stdin()
+        case Signal(number):
+            target.signal(number)
+        case Wait(seconds):
+            await target.wait_until_gone(seconds)
+
+
+def _last_action(taken: list[StepTaken]) -> str:
+    for each in reversed(taken):
+        if not isinstance(each.step, Wait):
+            return "eof" if isinstance(each.step, CloseStdin) else signal_name(each.step.number)
+    return "nothing"

@@ -101,12 +101,16 @@ def test_what_the_options_make(file):
 def test_commands_without_a_sandbox_get_that_of_the_options(tmp_path):
     path = tmp_path / "servers.json"
     own = {"command": "x", "sandbox": {"read": ["/usr"]}}
-    path.write_text(json.dumps({"mcpServers": {"own": own, "plain": {"command": "x"}, "far": {"url": "https://h/mcp"}}}))
+    free = {"command": "x", "sandbox": False}
+    entries = {"own": own, "free": free, "plain": {"command": "x"}, "far": {"url": "https://h/mcp"}}
+    path.write_text(json.dumps({"mcpServers": entries}))
     assert read_hub([str(path)]).servers["plain"].sandbox is None
     words = ["--sandbox-read", str(tmp_path), "--sandbox-network"]
     found = read_hub([str(path), *words])
     assert found.servers["plain"].sandbox == Sandbox(read=[str(tmp_path)], network=True)
     assert found.servers["own"].sandbox == Sandbox(read=["/usr"])
+    assert found.servers["free"].sandbox is False
+    assert found.servers["free"].target().command.sandbox is None
     assert found.servers["far"].sandbox is None
     assert found.source.read() == found.servers
 

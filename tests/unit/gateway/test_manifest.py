@@ -15,6 +15,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
 from twopipes.errors import MethodNotFound
+from twopipes.settings import Sandbox
 
 OPENED = ClientOpened(
     era="legacy",
@@ -62,6 +63,13 @@ def test_the_same_command_has_the_same_key(script):
 def test_the_key_of_another_command_folder_or_set_of_variables_differs(script, tmp_path):
     keys = [key_of(script), key_of(script, "--fast"), key_of(script, cwd=tmp_path), key_of(script, env={"TOKEN": "1"})]
     assert len({key.name for key in keys}) == len(keys)
+
+
+def test_each_policy_of_a_sandbox_has_its_own_manifest(script):
+    policies = [None, Sandbox(), Sandbox(network=True), Sandbox(read=["/srv"]), Sandbox(write=["/srv"]), Sandbox(folder=False)]
+    names = [key_of(script, sandbox=policy).name for policy in policies]
+    assert len(set(names)) == len(policies)
+    assert key_of(script, sandbox=Sandbox(read=["/srv"])) == key_of(script, sandbox=Sandbox(read=["/srv"]))
 
 
 def test_the_value_of_a_variable_is_not_part_of_the_key(script):

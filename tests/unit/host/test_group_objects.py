@@ -69,8 +69,9 @@ async def test_a_server_that_was_given_up_is_ready_again_when_a_call_has_restart
         (ServerCommand(["server"], sandbox=OWN), OWN),
         (ServerConfig(command=["server"]), STRICT),
         (ServerConfig(command=["server"], sandbox=OWN), OWN),
+        (ServerConfig(command=["server"], sandbox=False), None),
     ],
-    ids=["list", "command", "own of a command", "config", "own of a config"],
+    ids=["list", "command", "own of a command", "config", "own of a config", "free"],
 )
 def test_a_command_without_a_sandbox_gets_that_of_the_group(config, expected):
     target = GroupOptions(sandbox=STRICT)._target(config)

@@ -343,7 +343,7 @@ EXPECTED = {
             },
             "socket": {"url": "unix:/run/server.sock", "enabled": False},
             "confined": {"command": ("confined",), "sandbox": Sandbox()},
-            "free": {"command": ("free",)},
+            "free": {"command": ("free",), "sandbox": False},
             "unset": {"problem": "{file}: server 'unset' needs the variable UNSET_HERE, which is not set"},
             "wrong sandbox": {
                 "problem": "{file}: server 'wrong sandbox' has a sandbox that is not true, false or an object with read, write, "

@@ -20,7 +20,6 @@ class Actor:
         self._after = after
         self._dies_at = 0.0 if dies_of == "already" else None
         self._cancelled_at = cancelled_at
-        self._cancellation_seen = False
 
     @property
     def exit(self):
@@ -48,8 +47,7 @@ class Actor:
         ends = [self.now + seconds]
         if self._dies_at is not None:
             ends.append(self._dies_at)
-        if self._cancelled_at is not None and not self._cancellation_seen and self._cancelled_at > self.now:
-            self._cancellation_seen = True
+        if self._cancelled_at is not None and self._cancelled_at > self.now:
             ends.append(self._cancelled_at)
         self.now = min(ends)
 
@@ -104,6 +102,32 @@ def test_a_cancelled_shutdown_skips_to_sigkill():
     report = actor.end_by(ShutdownPlan.default(60))
     assert actor.suffered == [("eof", 0.0), ("SIGKILL", 0.5)]
     assert report.ended_by == "SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("plan", "cancelled_at"),
+    [
+        (ShutdownPlan((CloseStdin(), Wait(10))), 5.0),
+        (ShutdownPlan((CloseStdin(), Wait(10))), 11.0),
+        (ShutdownPlan((CloseStdin(),)), 1.0),
+        (ShutdownPlan((Wait(10),)), 5.0),
+        (ShutdownPlan(()), 1.0),
+    ],
+    ids=["in the last wait", "after the last wait", "without a wait", "only a wait", "an empty plan"],
+)
+def test_a_shutdown_that_is_cancelled_at_its_end_still_kills(plan, cancelled_at):
+    actor = Actor("SIGKILL", after=0.1, cancelled_at=cancelled_at)
+    report = actor.end_by(plan)
+    assert actor.suffered[-1] == ("SIGKILL", cancelled_at)
+    assert (report.ended_by, report.left_behind) == ("SIGKILL", False)
+    assert report.steps[-1] == StepTaken(Signal(SIGKILL), cancelled_at)
+
+
+def test_a_shutdown_that_is_cancelled_after_sigkill_waits_for_the_end():
+    actor = Actor("SIGKILL", after=2.5, cancelled_at=1.0)
+    report = actor.end_by(ShutdownPlan.at_once())
+    assert report.left_behind is True  # 2.5 s after the second SIGKILL, which is longer than the system gets
+    assert [str(taken.step) for taken in report.steps] == ["SIGKILL", "SIGKILL"]
 
 
 def test_a_plan_may_use_other_signals():

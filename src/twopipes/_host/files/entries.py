@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import ValidationError, convert
 from msgspec.structs import astuple
@@ -151,10 +151,10 @@ class Entry(NamedTuple):
         exclude: Any = next((self.content[key] for key in _EXCLUDE if self.content.get(key)), None)
         return _filter({"include": include, "exclude": exclude})
 
-    def _sandbox(self) -> Sandbox | None:
+    def _sandbox(self) -> Sandbox | Literal[False] | None:
         given = self.content.get("sandbox") if self.reading.is_ours else None
         if given is None or given is False:
-            return None
+            return given
         if given is True:
             return Sandbox()
         if not isinstance(given, Mapping) or given.keys() - set(Sandbox.__struct_fields__):
