@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,7 +29,7 @@ from twopipes._server.log import logger
 from twopipes._session.identity import ServerProfile
 from twopipes._session.ledger import Call
 from twopipes._session.subscriptions import LIST_CHANGED, Change
-from twopipes.errors import TwopipesError
+from twopipes.errors import ServerExited, TwopipesError
 from twopipes.settings import RestartPolicy, Sandbox
 
 # Seconds at the end to finish a manifest that is being written.
@@ -39,6 +40,8 @@ _GRACE: Final = 5.0
 _NEEDS_NO_SERVER: Final = frozenset(("initialize", "server/discover", "logging/setLevel", "resources/unsubscribe"))
 # Seconds between two readings of the lists: a server may announce changes all the time.
 _PAUSE: Final = 1.0
+# Why a watched server that exited when it was started is not started by each call: the same code would exit again.
+_UNCHANGED: Final = "no watched file has changed since; save one of them to start it again"
 _LOGGER: Final = "twopipes.keep"
 _PYTHON_LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -146,6 +149,7 @@ class KeptBack(Back):
         self._command = command
         self._key: ManifestKey | None = None
         self._client_identity: ClientIdentity | None = None  # of the first host
+        self._broken: ServerExited | None = None  # why the code of a watched server does not start
         self._idle = IdleTimer(settings.idle, self._on_idle)
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -218,12 +222,27 @@ class KeptBack(Back):
         except TwopipesError as error:
             self._report("error", f"The server cannot be started: {error}")
 
+    async def _running_client(self, identity: ClientIdentity) -> BackClient:
+        if self._broken is not None and self._opening is None and not self.is_running:
+            raise copy(self._broken)
+        return await super()._running_client(identity)
+
     def _opening_done(self, task: asyncio.Task[BackClient]) -> None:
         super()._opening_done(task)
+        error = None if task.cancelled() else task.exception()
+        if self.settings.watch and self._opening is None and isinstance(error, ServerExited):
+            self._broken = copy(error)
+            self._broken.given_up = _UNCHANGED
         self._decided()
+
+    async def stop(self) -> None:
+        """As :meth:`Back.stop`; the next request also starts a watched server whose code was broken."""
+        await super().stop()
+        self._broken = None
 
     def files_changed(self, paths: list[str]) -> None:
         """Start the server again, because these files have changed."""
+        self._broken = None
         opening = self.reload(_GRACE)
         if opening is not None:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
