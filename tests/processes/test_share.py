@@ -357,6 +357,47 @@ def test_the_next_host_replaces_a_daemon_that_was_killed(host, status):
     assert status()["pid"] != daemon
 
 
+KILLED_WHILE_IT_STARTS = """
+    import os, signal, sys
+
+    if "twopipes._gateway.daemon" in sys.orig_argv:
+        with open(os.environ["HOME"] + "/starts", "a+") as starts:
+            starts.write("x")
+            starts.seek(0)
+            if len(starts.read()) <= {times}:
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed_while_it_starts(write, tmp_path):
+    """Return the environment in which the daemon is killed before it listens, this many times."""
+
+    def variables(times):
+        write(KILLED_WHILE_IT_STARTS.format(times=times), "sitecustomize.py")
+        return {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)}
+
+    return variables
+
+
+def test_a_daemon_that_is_killed_while_it_starts_is_started_again(host, killed_while_it_starts, status, tmp_path):
+    child = host(env=killed_while_it_starts(2))
+    assert pid_of(child)
+    assert (tmp_path / "starts").read_text() == "xxx"
+    assert status()["servers"]
+    assert child.finish() == []
+
+
+def test_a_daemon_that_is_always_killed_while_it_starts_is_reported(host, killed_while_it_starts, tmp_path, state):
+    child = host(env=killed_while_it_starts(1000))
+    child.send(modern(1, "tools/list"))
+    assert child.ended(code=3) == []
+    assert "the daemon exited or was killed while it started; see " in child.complaints()
+    assert "(tried 5 times)" in child.complaints()
+    assert (tmp_path / "starts").read_text() == "xxxxx"
+    assert processes_of(state) == set()
+
+
 def test_a_crash_of_the_server_is_reported_and_the_next_call_succeeds(host, status):
     one, other = host(), host()
     pid = pid_of(one)

@@ -36,7 +36,7 @@ START_TIMEOUT = 20.0
 REPLY_TIMEOUT = 60.0
 # Seconds between two attempts to take the lock, or to connect to a socket whose queue is full.
 PAUSE = 0.01
-# How often to connect again to a daemon that was about to end.
+# How often to try again after a daemon that was about to end, or that was killed while it started.
 ATTEMPTS = 5
 # What the daemon writes to its report when it listens.
 READY = b"ready\n"
@@ -60,9 +60,9 @@ def open_session(request: Mapping[str, Any], first: bytes) -> tuple[Connection, 
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return _try_session(request, first)
-        except DaemonGone:
+        except DaemonGone as error:
             if attempt == ATTEMPTS:
-                raise
+                raise DaemonGone(f"{error} (tried {ATTEMPTS} times)") from None
     raise AssertionError("unreachable")
 
 
@@ -138,9 +138,10 @@ def _locked(path: str, deadline: float) -> Iterator[None]:
 def _start(path: str, deadline: float) -> None:
     """Start the daemon and wait until it listens. It is not our child, so that ending the tree of a host's processes spares it."""
     report = _start_and_wait(path, deadline)
+    if not report:
+        raise DaemonGone(f"the daemon exited or was killed while it started; see {log_path(path)}")
     if report != READY:
-        text = report.decode(errors="replace").strip() or f"it exited; see {log_path(path)}"
-        raise DaemonError(f"the daemon cannot be started: {text}")
+        raise DaemonError(f"the daemon cannot be started: {report.decode(errors='replace').strip()}")
 
 
 def _argv(path: str, report: int) -> list[str]:
