@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import twopipes
 from processes.children import is_running
 from processes.launching import NET, Child, call, lines, modern, python, text_of
 
@@ -205,6 +206,36 @@ def test_another_version_of_twopipes_has_its_own_daemon(host, launch, keep, envi
     assert len({daemon["pid"] for daemon in daemons}) == 2  # the old one serves its sessions to their end
     second.finish()
     assert pid_of(first)
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Return a folder with twopipes, and a function that replaces it there by a version that cannot be imported."""
+    source, folder = Path(twopipes.__file__).parent, tmp_path / "installed"
+    shutil.copytree(source, folder / "twopipes", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def replace():
+        shutil.rmtree(folder / "twopipes")
+        (folder / "twopipes").mkdir()
+        (folder / "twopipes" / "__init__.py").write_text("raise ImportError('another version')")
+
+    return folder, replace
+
+
+@pytest.mark.parametrize("options", [("--share",), ()], ids=["shared", "alone"])
+def test_a_session_goes_on_when_the_files_of_twopipes_are_replaced(host, launch, write, installed, options):
+    folder, replace = installed
+    program = f"import sys; sys.path.insert(0, {str(Path(twopipes.__file__).parents[1])!r})\n"  # not the version that is replaced
+    file = write(program + textwrap.dedent(SERVER.format(eras="both")))
+    child = launch(python("-m", "twopipes", "keep", *options, "--", *python(file)), env={"PYTHONPATH": str(folder)})
+    first = pid_of(child)
+    replace()
+    assert text_of(child.ask(modern(2, "tools/call", name="steps", arguments={"count": 2, "name": "n"}))) == "n"
+    asked = child.ask(modern(3, "tools/call", {"elicitation": {}}, name="ask", arguments={"name": "Bob"}))
+    assert asked["result"]["resultType"] == "input_required"
+    assert "exit code 3" in child.ask(modern(4, "tools/call", name="crash", arguments={}))["error"]["message"]
+    assert pid_of(child) != first
+    child.finish()
 
 
 # Independence
