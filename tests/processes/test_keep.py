@@ -339,6 +339,18 @@ def test_a_server_that_crashes_again_and_again_is_given_up(kept):
     host.finish()
 
 
+def test_a_subscription_to_lists_outlives_a_server_that_is_given_up(kept):
+    """The manifest answers the lists, and the next start of the server corrects them."""
+    host = kept.start()
+    host.ask(modern(1, "tools/call", name="add", arguments={"a": 1, "b": 2}))
+    host.send(modern("watch", "subscriptions/listen", notifications={"toolsListChanged": True}))
+    for number in range(10, 17):
+        assert "error" in host.ask(modern(number, "tools/call", name="crash_at", arguments={"number": 1}))
+    assert "crashed 6 times" in host.ask(modern(17, "tools/call", name="add", arguments={"a": 1, "b": 2}))["error"]["message"]
+    assert not any(b'"id":"watch"' in line for line in host.out.seen)
+    assert [message["id"] for message in host.finish() if "id" in message] == ["watch"]
+
+
 def test_a_command_that_does_not_exist_is_named(kept):
     host = kept.start(argv=["no-such-command-of-twopipes"])
     error = host.initialize()["error"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
@@ -20,16 +19,17 @@ from twopipes._client.options import ClientConfig, RequestOptions
 from twopipes._client.stray_output import StrayOutput
 from twopipes._client.supervisor import Supervisor
 from twopipes._client.targets import Target, target_of
-from twopipes._gateway.back_client import BackClient, Watch
+from twopipes._gateway.back_client import BackClient
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
 from twopipes._gateway.known_tools import KnownTools
 from twopipes._gateway.questions import Questions
 from twopipes._gateway.translate import GATEWAY
+from twopipes._gateway.watches import Watches
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
 from twopipes._protocol.dialect import dialect
-from twopipes._protocol.types import LoggingLevel, LogParams, SubscriptionFilter
+from twopipes._protocol.types import LoggingLevel, LogParams
 from twopipes._session.events import ClientOpened
 from twopipes._session.identity import ClientProfile
 from twopipes._session.ledger import Call
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _NO_LIMIT = Timeouts(request=None, total=None)
 # The first run of npx or uvx downloads the server. A server that needs long to start must not be taken for a legacy one.
 _TO_OPEN = Timeouts(connect=300.0, probe=10.0)
-_ALL_LISTS = SubscriptionFilter(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True)
 
 Opened = ClientOpened
 
@@ -79,6 +78,7 @@ class Back:
         config: How to connect to it.
 
     Attributes:
+        watches: What hosts watch at it.
         opened: What the server reported about itself when it was opened last; ``None`` before that.
         calls: The calls that it works on.
         calls_total: How many calls it got.
@@ -110,6 +110,7 @@ class Back:
         self.on_exit: list[Callable[[], None]] = []
         self.questions = Questions()
         self.tools = KnownTools()
+        self.watches = Watches(self.changed)
         self._client: BackClient | None = None
         self._opening: asyncio.Task[BackClient] | None = None
         self._alone = asyncio.Lock()  # never two processes at once: they may need the same port or file
@@ -121,10 +122,6 @@ class Back:
         self._is_closed = False
         self._recorder: Recorder | None = None
         self._level: LoggingLevel | None = None
-        self._lists: Watch | None = None
-        self._wants_lists = False
-        self._watched: Counter[str] = Counter()
-        self._watches: dict[str, Watch] = {}
 
     # State
 
@@ -132,11 +129,6 @@ class Back:
     def is_running(self) -> bool:
         """Whether it was opened and not stopped since. It may be restarting."""
         return self._client is not None
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a host waits for changes of one of its resources."""
-        return bool(self._watched)
 
     @property
     def restarts(self) -> int:
@@ -154,6 +146,10 @@ class Back:
         return () if self._client is None else tuple(self._client.stderr)
 
     # For hosts
+
+    def needs_server(self, call: Call) -> bool:
+        """Whether a call needs the running server."""
+        return True
 
     async def ready(self, client: ClientIdentity, call: Call | None = None) -> Opened:
         """Start the server if necessary, with the identity and the capabilities of this client, and return what it reported.
@@ -234,38 +230,6 @@ class Back:
         if client is not None and client.era == "legacy" and client.capabilities.allows("logging"):
             await client.set_log_level(level)
 
-    def watch_lists(self) -> Watch | None:
-        """Report changes of the lists from now on, as far as the server declares them. Return the subscription, if there is one."""
-        self._wants_lists = True
-        if self._client is not None:
-            self._renew(self._client, may_have_changed=False)
-        return self._lists
-
-    async def watch(self, uri: str) -> None:
-        """Report changes of a resource from now on. Each call needs one of :meth:`unwatch`.
-
-        Raises:
-            TwopipesError: The server refused it.
-        """
-        self._watched[uri] += 1
-        try:
-            if self._client is not None and (uri not in self._watches or self._watches[uri].is_over):
-                self._watches[uri] = self._new_watch(self._client, SubscriptionFilter(resource_subscriptions=[uri]))
-            if uri in self._watches:
-                await self._watches[uri].ready()
-        except BaseException:
-            self.unwatch(uri)
-            raise
-
-    def unwatch(self, uri: str) -> None:
-        """Undo one :meth:`watch`."""
-        self._watched[uri] -= 1
-        if self._watched[uri] <= 0:
-            del self._watched[uri]
-            watch = self._watches.pop(uri, None)
-            if watch is not None:
-                watch.close()
-
     # Start and stop
 
     async def stop(self) -> None:
@@ -314,8 +278,7 @@ class Back:
         client, self._client = self._client, None
         if client is not None:
             self._earlier_restarts += client.restarts
-            self._lists = None
-            self._watches.clear()
+            self.watches.detach()
         return client
 
     async def close(self) -> None:
@@ -460,33 +423,17 @@ class Back:
         for callback in self.on_opened:
             callback(self.opened)
 
-    # Subscriptions
-
     def _renew(self, client: BackClient, *, may_have_changed: bool) -> None:
-        """Subscribe to what hosts watch, unless that is done. After a crash, the client itself renews its subscriptions."""
+        """Set the level and subscribe to what hosts watch, unless that is done."""
         if self._level is not None:
             client.restore_level(self._level)
-        if self._wants_lists and (self._lists is None or self._lists.is_over) and _declares_lists(client):
-            self._lists = self._new_watch(client, _ALL_LISTS, may_have_changed=may_have_changed)
-            self._lists.begin()
-        for uri in self._watched:
-            if uri not in self._watches or self._watches[uri].is_over:
-                wanted = SubscriptionFilter(resource_subscriptions=[uri])
-                self._watches[uri] = self._new_watch(client, wanted, may_have_changed=may_have_changed)
-                self._watches[uri].begin()
-
-    def _new_watch(self, client: BackClient, wanted: SubscriptionFilter, *, may_have_changed: bool = False) -> Watch:
-        return client.watch(wanted, self.changed, may_have_changed=may_have_changed)
+        self.watches.attach(client, may_have_changed=may_have_changed)
 
     @property
     def dialect(self) -> Any:
         """The dialect of the server; it must have been opened."""
         assert self.opened is not None
         return dialect(self.opened.revision)
-
-
-def _declares_lists(client: BackClient) -> bool:
-    return any(client.capabilities.allows(kind, "listChanged") for kind in LIST_CHANGED)
 
 
 def _target(given: Given, config: BackConfig) -> Target:

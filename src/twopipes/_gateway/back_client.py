@@ -15,10 +15,13 @@ from twopipes._client.supervisor import Supervisor
 from twopipes._protocol.types import LoggingLevel, SetLevelParams, SubscriptionFilter, ToolAnnotations
 from twopipes._session.events import ClientOpened
 from twopipes._session.subscriptions import LIST_CHANGED, RESOURCE_UPDATED, Change
+from twopipes.errors import TwopipesError
 
 if TYPE_CHECKING:
     from twopipes._gateway.back import Back
 
+OnChange = Callable[[Change], None]
+OnOver = Callable[[SubscriptionFilter, TwopipesError | None], None]
 _CHANGES: Final = frozenset((*LIST_CHANGED.values(), RESOURCE_UPDATED))
 
 
@@ -43,9 +46,9 @@ class BackClient(Client):
         """Send a request with raw options, and return the result as received."""
         return self._caller.call(method, params, options)
 
-    def watch(self, wanted: SubscriptionFilter, on_change: Callable[[Change], None], *, may_have_changed: bool) -> Watch:
+    def watch(self, wanted: SubscriptionFilter, on_change: OnChange, on_over: OnOver, *, may_have_changed: bool) -> Watch:
         """Return a subscription that is not started yet."""
-        return Watch(wanted, self._subscriptions, on_change, may_have_changed=may_have_changed)
+        return Watch(wanted, self._subscriptions, on_change, on_over, may_have_changed=may_have_changed)
 
     def restore_level(self, level: LoggingLevel) -> None:
         """Set the log level of a fresh legacy server, if it was not set there. After a crash the client does it."""
@@ -74,23 +77,40 @@ class BackClient(Client):
 
 
 class Watch(Subscription):
-    """A subscription whose changes are passed on at once, so that they keep their order among other messages."""
+    """A subscription whose changes are passed on at once, so that they keep their order among other messages.
+
+    ``on_over`` is called with what it was about when the server has ended it, or is lost for good, but not by :meth:`close`.
+    """
 
     def __init__(
         self,
         wanted: SubscriptionFilter,
         owner: Subscriptions,
-        on_change: Callable[[Change], None],
+        on_change: OnChange,
+        on_over: OnOver,
         *,
         may_have_changed: bool = False,
     ) -> None:
         super().__init__(wanted, owner)
         self._on_change = on_change
+        self._on_over: OnOver | None = on_over
         self._is_renewed = may_have_changed
 
     def begin(self) -> None:
         """Subscribe, without waiting for the acknowledgement."""
         self._start()
+
+    def close(self) -> None:
+        """End it from this side."""
+        self._on_over = None
+        super().close()
+
+    def fail(self, error: TwopipesError | None) -> None:
+        """As :meth:`Subscription.fail`, and report it."""
+        on_over, self._on_over = self._on_over, None
+        super().fail(error)
+        if on_over is not None:
+            on_over(self.wanted, error)
 
     def _add(self, change: Change) -> None:
         self._on_change(change)

@@ -17,13 +17,13 @@ from twopipes._gateway.passing import KNOWN_NOTIFICATIONS, PassingServer
 from twopipes._protocol.dialect import dialect
 from twopipes._protocol.meta_keys import is_extension_name
 from twopipes._protocol.methods import NEEDED_CAPABILITIES
-from twopipes._protocol.types import LOGGING_LEVELS, Implementation, LogParams, Result, ServerCapabilities
+from twopipes._protocol.types import LOGGING_LEVELS, Implementation, LogParams, Result, ServerCapabilities, SubscriptionFilter
 from twopipes._server.call_runner import CallRunner
 from twopipes._server.context import Context, Next
 from twopipes._session.events import NotificationReceived
 from twopipes._session.identity import ServerProfile
 from twopipes._session.subscriptions import Change, honoured
-from twopipes.errors import MethodNotFound
+from twopipes.errors import MethodNotFound, TwopipesError
 
 
 class GatewayServer(PassingServer):
@@ -97,7 +97,7 @@ class GatewayServer(PassingServer):
             raise MethodNotFound(f"this server does not support {context.call.method}")
         match context.call.method:
             case "initialize":
-                back.watch_lists()
+                back.watches.lists()
                 return translate.introduction(await call_next(context), context.call, opened)
             case "server/discover":
                 return translate.introduction(await call_next(context), context.call, opened)
@@ -120,7 +120,7 @@ class GatewayServer(PassingServer):
         uri = context.call.params.uri
         watched = self._watched.setdefault(context._connection, set())
         if uri not in watched:
-            await back.watch(uri)
+            await back.watches.add(uri)
             watched.add(uri)
 
     def _unwatch(self, back: Back, context: Context) -> None:
@@ -128,23 +128,33 @@ class GatewayServer(PassingServer):
         watched = self._watched.get(context._connection, set())
         if uri in watched:
             watched.remove(uri)
-            back.unwatch(uri)
+            back.watches.remove(uri)
 
     async def _listen(self, back: Back, opened: Opened, context: Context, call_next: Next) -> Result:
         wanted = honoured(context.call.params.notifications, opened.capabilities)
         watched: list[str] = []
         try:
             if wanted.tools_list_changed or wanted.prompts_list_changed or wanted.resources_list_changed:
-                lists = back.watch_lists()
+                lists = back.watches.lists()
                 if lists is not None:
                     await lists.ready()
             for uri in wanted.resource_subscriptions or ():
-                await back.watch(uri)
+                await back.watches.add(uri)
                 watched.append(uri)
-            return await call_next(context)
+            with back.watches.observed(partial(self._watch_over, back, context, wanted)):
+                return await call_next(context)
         finally:
             for uri in watched:
-                back.unwatch(uri)
+                back.watches.remove(uri)
+
+    def _watch_over(
+        self, back: Back, context: Context, wanted: SubscriptionFilter, about: SubscriptionFilter, error: TwopipesError | None
+    ) -> None:
+        """End the subscription of a host that gets no more changes, so that it does not rely on it. It may subscribe again."""
+        call = context.call
+        if _overlap(wanted, about) and back.needs_server(call):
+            failed = None if error is None else translate.failure(error, call, self._option_names)
+            context._connection.end_listen(call, failed)
 
     def _from_host(self, runner: CallRunner, event: NotificationReceived) -> None:
         """Pass a notification of a host on, if the server knows it or if it is unknown to both."""
@@ -162,7 +172,7 @@ class GatewayServer(PassingServer):
         self._levels.pop(runner, None)
         for uri in self._watched.pop(runner, ()):
             if back is not None:
-                back.unwatch(uri)
+                back.watches.remove(uri)
         await self.backs.release(runner)
 
     # Notifications of the server behind
@@ -192,6 +202,13 @@ class GatewayServer(PassingServer):
 
     def _notified_behind(self, back: Back, method: str, raw: Any) -> None:
         self._notify_hosts(self._hosts_of(back), back, method, raw)
+
+
+def _overlap(wanted: SubscriptionFilter, about: SubscriptionFilter) -> bool:
+    """Whether two subscriptions have a list or a resource in common."""
+    lists = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
+    uris = set(wanted.resource_subscriptions or ()) & set(about.resource_subscriptions or ())
+    return bool(uris) or any(getattr(wanted, name) and getattr(about, name) for name in lists)
 
 
 def _carried(capabilities: ServerCapabilities) -> ServerCapabilities:

@@ -166,6 +166,10 @@ class KeptBack(Back):
 
     # For hosts
 
+    def needs_server(self, call: Call) -> bool:
+        """As :meth:`Back.needs_server`; some calls are answered from the manifest."""
+        return not self._answers(call)
+
     async def ready(self, client: ClientIdentity, call: Call | None = None) -> Opened:
         """As :meth:`Back.ready`; a call that the manifest answers does not wait for the server."""
         self._introduce(client)
@@ -255,7 +259,7 @@ class KeptBack(Back):
             self._report("error", f"The server cannot be started with the changed files: {error}")
 
     def _on_idle(self) -> None:
-        if self.is_watched:  # a host waits for updates of resources, which only a running server sends
+        if self.watches.has_resources:  # a host waits for updates of resources, which only a running server sends
             with self._idle.used():
                 return
         if self.is_running and (self._stopping is None or self._stopping.done()):

@@ -399,11 +399,18 @@ class CallRunner(SessionPump[ServerSession]):
     def fail_listens(self, error: McpError) -> None:
         """End every subscription with an error, after the changes that are pending."""
         for call in self.session.subscriptions:
-            ended = self._listens.get(call)
-            if ended is None:
-                self.session.fail(call, error)
-            elif not ended.done():
-                ended.set_exception(error)  # for the middleware around it
+            self.end_listen(call, error)
+
+    def end_listen(self, call: Call, error: McpError | None = None) -> None:
+        """End one subscription, with its result or with an error, after the changes that are pending."""
+        ended = self._listens.get(call)
+        if error is None:
+            if ended is not None:
+                self._end_listen(call)
+        elif ended is None:
+            self.session.fail(call, error)
+        elif not ended.done():
+            ended.set_exception(error)  # for the middleware around it
         self._flush_soon()
 
     def run_in_loop(self, function: Callable[..., Any], *arguments: Any) -> None:

@@ -119,8 +119,61 @@ async def test_updates_of_a_resource_reach_the_host_that_watches_it(front, back)
             await host.result("resources/unsubscribe", uri="file:///a")
         await fake.until("notifications/cancelled" if back == MODERN else "resources/unsubscribe")
         (server,) = gateway.backs
-        assert not server._watched
-        assert not server._watches
+        assert not server.watches.has_resources
+        assert not server.watches._resources
+
+
+NEVER = RestartPolicy(when="always", max_restarts=0)
+WATCHED = {"lists": {"toolsListChanged": True}, "a resource": {"resourceSubscriptions": ["file:///a"]}}
+
+
+@pytest.mark.parametrize("wanted", WATCHED.values(), ids=WATCHED)
+@pytest.mark.parametrize("back", REVISIONS)
+@scene
+async def test_a_subscription_fails_when_the_server_is_not_restarted(back, wanted):
+    fake = FakeServer(speaks=back)
+    async with through(fake, restart=NEVER) as (host, gateway, _):
+        watch_id = await listen(host, **wanted)
+        await fake.hang_up()
+        error = (await host.line_of(watch_id))["error"]
+        assert error["code"] == -32603
+        again = host.start("subscriptions/listen", notifications=wanted)
+        assert (await host.line_of(again))["error"]["code"] == -32603  # and does not wait for ever
+        (server,) = gateway.backs
+        assert not server.watches.has_resources
+
+
+@pytest.mark.parametrize("wanted", WATCHED.values(), ids=WATCHED)
+@scene
+async def test_a_subscription_that_the_server_ends_is_ended(wanted):
+    fake = FakeServer()
+    async with through(fake) as (host, _, _):
+        ended = await listen(host, **wanted)
+        about = "resourceSubscriptions" in wanted
+        other = host.start("subscriptions/listen", notifications=WATCHED["lists" if about else "a resource"])
+        await host.until(lambda: len(host.notes("notifications/subscriptions/acknowledged")) == 2)
+        for request_id, asked in zip(fake.ids_of("subscriptions/listen"), fake.of("subscriptions/listen"), strict=True):
+            if ("resourceSubscriptions" in asked["notifications"]) == about:
+                fake.write({"jsonrpc": "2.0", "id": request_id, "result": {"resultType": "complete", "_meta": {TAG: request_id}}})
+        assert (await host.line_of(ended))["result"]["_meta"][TAG] == ended
+        assert host.answers_to(other) == []
+        count = len(fake.of("subscriptions/listen"))
+        again = host.start("subscriptions/listen", notifications=wanted)
+        await fake.until("subscriptions/listen", count + 1)
+        await host.until(lambda: len(host.notes("notifications/subscriptions/acknowledged")) == 3)
+        tell_again = "notifications/resources/updated" if about else "notifications/tools/list_changed"
+        tell(fake, tell_again, **({"uri": "file:///a"} if about else {}))
+        assert (await host.note(tell_again))["_meta"][TAG] == again
+
+
+@scene
+async def test_a_subscription_stays_open_while_the_server_is_restarted():
+    fake = FakeServer()
+    async with through(fake, restart=RestartPolicy(when="always", first_delay=0.0)) as (host, _, _):
+        watch_id = await listen(host, toolsListChanged=True)
+        await fake.hang_up()
+        await host.note("notifications/tools/list_changed")  # changes may have been missed
+        assert host.answers_to(watch_id) == []
 
 
 @pytest.mark.parametrize("back", REVISIONS)
@@ -148,7 +201,7 @@ async def test_a_refused_subscription_is_an_error_of_the_host():
         error = await host.error("resources/subscribe", uri="a:b")
         assert (error["code"], error["message"]) == (-32002, "no such resource")
         (back,) = gateway.backs
-        assert not back._watched
+        assert not back.watches.has_resources
 
 
 @pytest.mark.parametrize("back", REVISIONS)

@@ -283,7 +283,7 @@ class Member:
             back = self.back = self._make_back()
             if self.level is not None:
                 await back.set_log_level(self.level)
-            back.watch_lists()
+            back.watches.lists()
             with self.used():
                 await back.ready(self._client)
                 await self._read(LISTS)
@@ -353,7 +353,7 @@ class Member:
     def _on_idle(self) -> None:
         if self.back is None or not self.back.is_running:
             return
-        if self.back.is_watched:  # a host waits for updates of resources, which only a running server sends
+        if self.back.watches.has_resources:  # a host waits for updates of resources, which only a running server sends
             with self._idle.used():
                 return
         self._spawn(self._stop_idle(self.back), "stop")

@@ -64,7 +64,7 @@ class Watching:
             del self._counts[uri]
             back = self._watched.pop(uri, None)
             if back is not None:
-                back.unwatch(uri)
+                back.watches.remove(uri)
 
     async def subscribe(self, runner: CallRunner, uri: str) -> None:
         """Watch a URI for a legacy session, once. Raises as :meth:`add`."""
@@ -97,7 +97,7 @@ class Watching:
             if self._watched.get(uri) is not back:
                 old = self._watched.pop(uri, None)
                 if old is not None:
-                    old.unwatch(uri)
+                    old.watches.remove(uri)
                 if back is not None:
                     self._spawn(uri)
 
@@ -129,7 +129,7 @@ class Watching:
         back = self._watched[uri] = owner.back
         try:
             await owner.wake()
-            await back.watch(uri)
+            await back.watches.add(uri)
         except BaseException:
             if self._watched.get(uri) is back:
                 del self._watched[uri]
