@@ -5,6 +5,7 @@ import hashlib
 import os
 import platform
 import sys
+import sysconfig
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -12,9 +13,10 @@ from pathlib import Path
 from twopipes._tools.pack.wheels import PYTHONS, SYSTEMS
 
 RUNNING_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-RUNNING_SYSTEM = f"linux-gnu-{platform.machine()}"
+RUNNING_SYSTEM = sysconfig.get_platform() if sys.platform == "win32" else f"linux-gnu-{platform.machine()}"
+_HAS_WHEELS = sys.platform == "win32" or (sys.platform == "linux" and platform.libc_ver()[0] == "glibc")
 # Packing for the running Python alone, as far as wheels of installed packages allow it.
-CAN_PACK = sys.platform == "linux" and platform.libc_ver()[0] == "glibc" and RUNNING_SYSTEM in SYSTEMS and RUNNING_PYTHON in PYTHONS
+CAN_PACK = _HAS_WHEELS and RUNNING_SYSTEM in SYSTEMS and RUNNING_PYTHON in PYTHONS
 FOR_THIS_PYTHON = ["--python", RUNNING_PYTHON, "--system", RUNNING_SYSTEM]
 
 
@@ -34,10 +36,10 @@ def make_wheel(folder: Path, name: str, tag: str, *, version="1.0", files=None, 
 def wheel_of_installed(folder: Path, name: str) -> Path:
     """Write the wheel that an installed package came from."""
     found = metadata.distribution(name)
-    about = next(str(each.parent) for each in found.files if each.name == "WHEEL")
+    about = next(each.parent.as_posix() for each in found.files if each.name == "WHEEL")
     tags = [line.partition(": ")[2] for line in (found.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
     files = {
-        str(each): each.read_binary()
+        each.as_posix(): each.read_binary()
         for each in found.files
         if ".." not in each.parts
         and each.suffix != ".pyc"

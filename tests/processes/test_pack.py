@@ -120,6 +120,14 @@ def test_a_server_that_does_not_start_is_not_packed(packed, tmp_path):
     packed("broken.py", "--no-start", "--version", "1.0.0")
 
 
+def test_a_package_that_is_only_installed_here_is_missed(packed, tmp_path):
+    (tmp_path / "needs.py").write_text("import pytest\n" + SERVER)
+    error = packed("needs.py", code=2)
+    assert error.startswith("Error: the packed server does not work: ")
+    assert "No module named 'pytest'" in error
+    assert not (tmp_path / "x.mcpb").exists()
+
+
 def test_a_program_that_the_server_starts_finds_the_same_packages(packed, tmp_path):
     program = "import subprocess, sys\nfrom twopipes import Server\nserver = Server('x', version='1')\n"
     program += "@server.tool\ndef child() -> str:\n"

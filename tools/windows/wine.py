@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ PACKAGES = (
     *("msgspec", "pytest", "pytest-timeout", "hypothesis<6.150", "rich", "tomlkit", "pyyaml", "attrs", "annotated-types"),
     *("typing-extensions", "aiohttp", "httptools", "uvicorn", "pyjwt", "colorama", "redis", "jsonschema<4.18"),
 )
+# Options of pip: which wheels fit this Python.
+FOR_WINDOWS = ("--platform", "win_amd64", "--python-version", "3.11", "--implementation", "cp", "--only-binary=:all:")
 
 
 class NotAvailableError(Exception):
@@ -51,6 +54,11 @@ class Wine:
         """The folder of its packages."""
         return self.folder / "packages"
 
+    @property
+    def bundle(self) -> Path:
+        """The bundle of ``examples/files.py``, for tests/windows/test_bundle.py."""
+        return self.folder / "files.mcpb"
+
     def environment(self) -> dict[str, str]:
         """Return the environment of Wine: a prefix of its own, no display, no messages of Wine itself."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "USER") if name in os.environ}
@@ -61,6 +69,7 @@ class Wine:
             "WINEDEBUG": "-all",
             "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=",
             "TWOPIPES_HYPOTHESIS": "wine",
+            "TWOPIPES_BUNDLE": windows_path(self.bundle),
         }
 
     def install(self) -> None:
@@ -76,6 +85,7 @@ class Wine:
             install_packages(self.packages)
             stamp.write_text(wanted, encoding="utf-8")
         write_metadata(self.packages)
+        pack_example(self.bundle, self.folder / "wheels")
         # Not PYTHONPATH, which a server with a minimal environment does not inherit.
         paths = "\n".join(map(windows_path, (self.packages, ROOT / "src")))
         (self.python.parent / "Lib" / "site-packages" / "twopipes.pth").write_text(paths, encoding="utf-8")
@@ -133,18 +143,30 @@ def install_python(folder: Path) -> None:
 
 def install_packages(folder: Path) -> None:
     """Install the wheels for Windows."""
-    pip(
-        *("install", "--target", str(folder), "--platform", "win_amd64", "--python-version", "3.11"),
-        *("--implementation", "cp", "--only-binary=:all:", *PACKAGES),
-    )
+    pip("install", "--target", str(folder), *FOR_WINDOWS, *PACKAGES)
+
+
+def pack_example(bundle: Path, wheels: Path) -> None:
+    """Pack the example on this system, as its author would, for the Python that runs under Wine."""
+    if not wheels.exists():
+        with tempfile.TemporaryDirectory(dir=wheels.parent) as temporary:
+            pip("download", "--no-deps", "-d", temporary, *FOR_WINDOWS, "msgspec")
+            shutil.copytree(temporary, wheels)
+    offline = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": os.devnull}
+    options = ("--python", "3.11", "--system", "win-amd64", "--no-start", "--version", "1.0", "-o", str(bundle))
+    command = [sys.executable, "-m", "twopipes", "pack", str(ROOT / "examples" / "files.py"), *options]
+    subprocess.run(command, env=offline, stdout=subprocess.DEVNULL, check=True)
 
 
 def write_metadata(folder: Path) -> None:
     """Write the metadata of twopipes, which runs from its source folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needs = "".join(f"Requires-Dist: {each}\n" for each in project["dependencies"])
     version = (ROOT / "src" / "twopipes" / "_version.py").read_text(encoding="utf-8").split('"')[-2]
     place = folder / f"twopipes-{version}.dist-info"
     place.mkdir(exist_ok=True)
-    (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: twopipes\nVersion: {version}\n", encoding="utf-8")
+    text = f"Metadata-Version: 2.1\nName: twopipes\nVersion: {version}\n{needs}"
+    (place / "METADATA").write_text(text, encoding="utf-8")
 
 
 def pip(*arguments: str) -> None:

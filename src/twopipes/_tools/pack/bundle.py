@@ -112,7 +112,8 @@ def try_server(source: PackSource, folder: Path) -> Learned:
     values["${__dirname}"] = str(folder)
     words = [_filled(word, values) for word in source.settings.arguments]
     env = {name: _filled(value, values) for name, value in source.settings.env.items()}
-    command = [sys.executable, "-s", "-B", str(folder / "server" / "main.py"), *words]
+    # With -I and -S nothing that is installed here hides that a package is missing from the bundle.
+    command = [sys.executable, "-I", "-S", "-B", str(folder / "server" / "main.py"), *words]
     try:
         with connect(command[0], *command[1:], env=env, cwd=str(folder), timeouts=Timeouts(connect=_START_SECONDS)) as client:
             info = client.server_info
