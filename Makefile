@@ -72,8 +72,8 @@ $(STAMPS)/nox: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q --group nox
 	touch $@
 
-test-all: $(STAMPS)/nox ## run the tests with every Python that is installed, and with other event loops; SESSION=tests-3.12 runs one
-	$(BIN)/python -m nox $(SESSION:%=--session %)
+test-all: $(STAMPS)/nox ## run the tests with every Python that is installed, and with other event loops; SESSION=tests-3.12 runs one, TESTS=tests/unit some tests
+	$(BIN)/python -m nox $(SESSION:%=--session %) $(if $(TESTS),-- $(TESTS))
 
 http: $(STAMPS)/dev ## run the tests of HTTP with hostile peers and with real processes
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(HTTP_TESTS)
