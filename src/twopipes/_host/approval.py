@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -80,21 +81,31 @@ class Approvals:
         seen = {name: version.fingerprint for versions in self._seen.values() for name, version in versions.items()}
         return seen | {name: version.fingerprint for name, version in self._explicit.items()}
 
-    def check(self, server: str, listed: Mapping[str, Tool], before: Mapping[str, GroupTool]) -> dict[str, GroupTool]:
+    def check(
+        self,
+        server: str,
+        listed: Mapping[str, Tool],
+        before: Mapping[str, GroupTool],
+        fingerprints: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, GroupTool]:
         """Return the tools of a server, each flagged if it is not the approved version. New ones count as approved.
 
         Args:
             server: The server.
             listed: Its tools, by their names in the group.
             before: The same before the list changed; unchanged tools are reused.
+            fingerprints: Those that are known already, by the own names of the tools.
         """
         seen = self._seen.setdefault(server, {})
         tools = {}
         for name, tool in listed.items():
             known = before.get(name)
-            if known is None or known.tool != tool:
-                known = GroupTool(name=name, server=server, tool=tool, fingerprint=fingerprint_of(server, tool))
-            version = self._explicit.get(name) or seen.setdefault(name, _Version(known.fingerprint, tool))
+            if known is None or (known.tool is not tool and known.tool != tool):
+                fingerprint = fingerprints.get(tool.name) or fingerprint_of(server, tool)
+                known = GroupTool(name=name, server=server, tool=tool, fingerprint=fingerprint)
+            version = self._explicit.get(name) or seen.get(name)
+            if version is None:
+                version = seen[name] = _Version(known.fingerprint, tool)
             changed = version.fingerprint != known.fingerprint
             tools[name] = known if known.changed == changed else _flagged(known, changed=changed)
         self._forget(seen, listed)

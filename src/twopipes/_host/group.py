@@ -139,7 +139,7 @@ class ServerGroup:
             NameTable(separator),
             tools,
             Approvals(approve, approved or {}),
-            on_change=lambda change: self._call_back("on_tool_changed", on_tool_changed, change),
+            on_change=on_tool_changed and (lambda change: self._call_back("on_tool_changed", on_tool_changed, change)),
             on_warning=lambda problem: self._call_back("on_problem", on_problem, problem.server, problem),
         )
         self._on_problem = on_problem
@@ -459,8 +459,8 @@ class ServerGroup:
 
     # Called by the servers
 
-    def _listed(self, server: GroupServer, tools: Sequence[Tool]) -> None:
-        if self._tools.replace(server, tools):
+    async def _listed(self, server: GroupServer, tools: Sequence[Tool]) -> None:
+        if await self._tools.replace(server, tools):
             self._notifier.changed()
 
     def _failed(self, server: GroupServer, error: TwopipesError) -> None:

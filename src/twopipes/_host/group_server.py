@@ -7,7 +7,7 @@ those of the client; this only opens a new client where the client does not rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import Literal
@@ -58,7 +58,7 @@ class GroupServer:
         prefix: str,
         options: GroupOptions,
         *,
-        on_listed: Callable[[GroupServer, Sequence[Tool]], None],
+        on_listed: Callable[[GroupServer, Sequence[Tool]], Awaitable[None]],
         on_problem: Callable[[GroupServer, TwopipesError], None],
     ) -> None:
         self.name = name
@@ -73,6 +73,7 @@ class GroupServer:
         self._on_problem = on_problem
         self._earlier_restarts = 0  # of clients before the current one
         self._stale = asyncio.Event()  # the tools may have changed
+        self._applying = asyncio.Lock()  # lists are used in the order in which they came
         self._opening: asyncio.Task[Client] | None = None
         self._following: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -138,7 +139,7 @@ class GroupServer:
         """List the tools now. Raises the error if that fails."""
         client = await self.connected()
         try:
-            self._listed(await self._list(client))
+            await self._listed(await self._list(client))
         except TwopipesError as error:
             self._report(error)
             raise
@@ -178,7 +179,7 @@ class GroupServer:
         client._supervisor.on_over = self._fail  # noqa: SLF001 - a client has no event for its end
         self.client = client
         self.state, self.problem = "ready", None
-        self._listed(tools)
+        await self._listed(tools)
         self._following = asyncio.get_running_loop().create_task(self._follow(client, changes), name=f"the tools of {self.name}")
 
     def _opened(self, opening: asyncio.Task[Client]) -> None:
@@ -225,7 +226,7 @@ class GroupServer:
                 try:
                     tools = await self._list(client)
                     begun = loop.time()
-                    self._listed(tools)
+                    await self._listed(tools)
                     work = loop.time() - begun
                 except (ServerExited, ConnectionLost, ClientClosed):
                     pass  # the supervisor restarts it, or reports its end
@@ -277,10 +278,12 @@ class GroupServer:
                 stderr=client.stderr,
             ) from None
 
-    def _listed(self, tools: Sequence[Tool]) -> None:
-        if self._closing is None:
+    async def _listed(self, tools: Sequence[Tool]) -> None:
+        async with self._applying:
+            if self._closing is not None:
+                return
             try:
-                self._on_listed(self, tools)
+                await self._on_listed(self, tools)
             except Exception as error:  # for example a schema that is too deeply nested to be compared
                 raise _unexpected("the list of tools cannot be used", error) from error
             if self.state == "ready":

@@ -9,13 +9,14 @@ table and never split.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from twopipes._host.look_alikes import joined, letters_of, skeleton
 from twopipes.errors import LocalProtocolError
 
 # What the APIs of models accept as the name of a tool: 64 characters of this set.
@@ -29,18 +30,6 @@ _HASH = 8  # hexadecimal digits
 _MAX_SHOWN = 100
 # Problems that one table reports; a server with thousands of similar names is described well enough by the first ones.
 _MAX_PROBLEMS = 100
-
-# Letters and digits that look like another one and that NFKC does not unify, by what they are taken for; of Cyrillic, Greek,
-# Armenian and Latin. Lower case, because names are case-folded first. "i", "l" and "1" are one letter here.
-_CONFUSABLE = str.maketrans(
-    {
-        **dict(zip("авезіјкмнорсԛѕтухӏѵԝһԁ", "abe3ljkmhopcqstyxlvwhd", strict=True)),
-        **dict(zip("αβγεηικνορτυχω", "abyenlkvoptuxw", strict=True)),
-        **dict(zip("օսցհո", "oughn", strict=True)),  # noqa: RUF001 - that is the point
-        **dict(zip("ıøłđħɡ01i|!", "loldhgollll", strict=True)),  # noqa: RUF001 - likewise
-    }
-)
-_IGNORED = re.compile(r"[\W_]+")
 
 
 class Named(NamedTuple):
@@ -120,16 +109,6 @@ def check_separator(separator: str) -> None:
         raise LocalProtocolError(f"the separator must be one to four '_' or one to four '-', got {separator!r}")
 
 
-def skeleton(text: str) -> str:
-    """Return what remains of a name for the eye: texts with the same skeleton look alike."""
-    if text.isascii():  # almost all names
-        plain = text.lower()
-    else:
-        folded = unicodedata.normalize("NFKC", text).casefold()
-        plain = "".join(each for each in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(each))
-    return _IGNORED.sub("", plain.translate(_CONFUSABLE))
-
-
 class NameTable:
     """Maps public names to servers and their own names.
 
@@ -146,7 +125,10 @@ class NameTable:
         self._public: dict[str, dict[str, str]] = {}  # by server: public name to own name
         self._table: dict[str, Named] = {}
         self._problems: dict[str, list[NameProblem]] = {}  # by server: those inside it
-        self._alike: dict[str, dict[Named, None]] = {}  # by skeleton of the whole name
+        self._skeletons: dict[Named, str] = {}  # of the server and the name
+        self._by_skeleton: dict[str, dict[Named, None]] = {}
+        self._alike: dict[str, None] = {}  # the skeletons of more than one name
+        self._prefixed: dict[str, list[str]] = {}  # by server: the names that contain the separator
 
     def add_server(self, server: str) -> str:
         """Add a server without names and return its prefix. A prefix that is in use gets a hash."""
@@ -158,14 +140,16 @@ class NameTable:
             prefix = _hashed(plain[: _MAX_PREFIX - _HASH - 1], joint, f"{server}\0{prefix}")
         self._prefixes[server] = prefix
         self._servers[prefix] = server
-        self._listed[server], self._public[server], self._problems[server] = [], {}, []
+        self._listed[server], self._public[server], self._problems[server], self._prefixed[server] = [], {}, [], []
         return prefix
 
     def remove_server(self, server: str) -> None:
         """Forget a server and its names."""
         if server in self._prefixes:
             self.replace(server, ())
-            del self._servers[self._prefixes.pop(server)], self._listed[server], self._public[server], self._problems[server]
+            del self._servers[self._prefixes.pop(server)]
+            for by_server in (self._listed, self._public, self._problems, self._prefixed):
+                del by_server[server]
 
     def replace(self, server: str, names: Iterable[str]) -> None:
         """Replace the names of a server, which is added if it is new."""
@@ -173,15 +157,19 @@ class NameTable:
         if listed == self._listed[server]:
             return  # most often only a description has changed
         self._listed[server] = listed
-        for public, name in self._public[server].items():
-            del self._table[public]
-            self._forget(Named(server, name))
-        public_of, problems = _public_names(server, prefix, self.separator, listed)
-        self._problems[server] = problems
+        before = self._public[server]
+        public_of, self._problems[server] = _public_names(server, prefix, self.separator, listed)
         self._public[server] = {public: name for name, public in public_of.items()}
+        self._prefixed[server] = [name for name in public_of if self.separator in name]
+        for public, name in before.items():
+            del self._table[public]
+            if name not in public_of:
+                self._forget(Named(server, name))
+        letters = letters_of(server)
         for name, public in public_of.items():
             entry = self._table[public] = Named(server, name)
-            self._alike.setdefault(self._skeleton(entry), {})[entry] = None
+            if entry not in self._skeletons:
+                self._remember(entry, joined(letters, letters_of(name)))
 
     def find(self, public: str) -> Named | None:
         """Return what a public name refers to."""
@@ -213,22 +201,28 @@ class NameTable:
             found += self._problems[server]
             found += self._impersonations(server)
         reported = {Named(problem.server, problem.name) for problem in found}
-        for entries in self._alike.values():
-            if len(entries) > 1:
-                found += self._look_alikes([entry for entry in entries if entry not in reported])
+        for key in self._alike:
             if len(found) >= _MAX_PROBLEMS:
                 break
+            entries = [entry for entry in islice(self._by_skeleton[key], 2 * _MAX_PROBLEMS) if entry not in reported]
+            found += self._look_alikes(entries)
         return found[:_MAX_PROBLEMS]
 
-    def _skeleton(self, entry: Named) -> str:
-        return skeleton(entry.server) + skeleton(entry.name)
+    def _remember(self, entry: Named, key: str) -> None:
+        self._skeletons[entry] = key
+        entries = self._by_skeleton.setdefault(key, {})
+        entries[entry] = None
+        if len(entries) > 1:
+            self._alike[key] = None
 
     def _forget(self, entry: Named) -> None:
-        key = self._skeleton(entry)
-        entries = self._alike.get(key, {})
-        entries.pop(entry, None)
-        if not entries:
+        key = self._skeletons.pop(entry)
+        entries = self._by_skeleton[key]
+        del entries[entry]
+        if len(entries) < 2:
             self._alike.pop(key, None)
+        if not entries:
+            del self._by_skeleton[key]
 
     def _server_problems(self) -> Iterator[NameProblem]:
         """Yield the servers whose names collide or look alike."""
@@ -243,9 +237,8 @@ class NameTable:
 
     def _impersonations(self, server: str) -> Iterator[NameProblem]:
         """Yield the names of a server that begin with the prefix of another one."""
-        for name in self._public[server].values():
-            first, found, _ = name.partition(self.separator)
-            other = self._servers.get(first) if found else None
+        for name in self._prefixed[server]:
+            other = self._servers.get(name.partition(self.separator)[0])
             if other is not None and other != server:
                 yield NameProblem("impersonation", server, name, other, "")
 
@@ -292,8 +285,8 @@ def _unique(public: str, name: str, taken: set[str]) -> str:
 
 
 def _joined(prefix: str, separator: str, name: str) -> str:
-    public = prefix + separator + _OTHER.sub("_", name)
-    return public if len(public) <= MAX_NAME else _cut(public, name)
+    public = prefix + separator + _OTHER.sub("_", name[:MAX_NAME])
+    return public if len(prefix + separator) + len(name) <= MAX_NAME else _cut(public, name)
 
 
 def _cut(public: str, name: str) -> str:

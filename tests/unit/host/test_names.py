@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from twopipes._host.names import Named, NameProblem, NameTable, prefix_of, prefixed, skeleton
+from twopipes._host.names import Named, NameProblem, NameTable, prefix_of, prefixed
 from twopipes.errors import LocalProtocolError
 
 ACCEPTED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -91,7 +91,7 @@ def test_nothing_remains_of_servers_that_were_removed(servers):
     names = table(servers)
     for server in servers:
         names.remove_server(server)
-    assert not any([names._prefixes, names._servers, names._public, names._listed, names._table, names._problems, names._alike])
+    assert [name for name, value in vars(names).items() if value] == ["separator"]
     assert names.problems() == []
 
 
@@ -162,8 +162,3 @@ def test_similar_names_are_suggested_also_for_a_name_without_a_prefix():
     assert names.suggestions("time__nwo", 1) == ["time__now"]
     assert names.suggestions("log") == ["git__log"]
     assert names.suggestions("zzzzzzzz") == []
-
-
-def test_a_skeleton_ignores_what_the_eye_ignores():
-    assert skeleton("Ｒead_Fíle") == skeleton("read-file") == skeleton("reаd file")  # noqa: RUF001 - that is the point
-    assert skeleton("read") != skeleton("lead")
