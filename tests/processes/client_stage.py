@@ -6,7 +6,6 @@ import asyncio
 import functools
 import gc
 import json
-import os
 import sys
 import textwrap
 import threading
@@ -59,7 +58,6 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.memory = EraCache()
-        self._gate: int | None = None
         self._mark = f"TWOPIPES_STAGE={uuid.uuid4().hex}"
         (folder / "speak.py").write_text(SPEAK, encoding="utf-8")
 
@@ -120,14 +118,9 @@ class Stage:
 
     # The gate
 
-    def close_the_gate(self) -> None:
-        os.mkfifo(self.folder / "gate")
-
     def open_the_gate(self) -> None:
-        """Let all processes pass, also later ones: there is a byte for each."""
-        # For both directions, because Linux then does not wait for a reader.
-        self._gate = os.open(self.folder / "gate", os.O_RDWR)
-        os.write(self._gate, b"." * 100)
+        """Let the processes that wait there pass, and all later ones."""
+        (self.folder / "gate").touch()
 
     # The end
 
@@ -160,8 +153,6 @@ class Stage:
         return found
 
     def check_that_no_process_remains(self) -> None:
-        if self._gate is not None:
-            os.close(self._gate)
         left = self.left()
         for pid in left:
             end(pid)

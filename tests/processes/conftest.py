@@ -15,6 +15,9 @@ from processes.client_stage import Stage
 from processes.launching import ENVIRONMENT, NET, Child, Peer, children_of_this_process, python
 from systems import LINUX, STATE_VARIABLE, WINDOWS
 
+if WINDOWS:
+    from processes.windows_pipes import PipeSocket
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
@@ -101,7 +104,9 @@ def connect(_no_leftovers):
 
     def connect(address):
         kind, _, place = address.partition(":" if address.startswith("unix:") else " ")
-        if kind == "unix":
+        if kind == "unix" and WINDOWS:
+            sock = PipeSocket(place)
+        elif kind == "unix":
             sock = socket.socket(socket.AF_UNIX)
             try:
                 sock.connect(place)

@@ -1,15 +1,20 @@
 """A server for the tests of ``twopipes keep``. Its environment decides how it behaves; the names are always the same.
 
-GATE: a named pipe that must be opened for writing before the server starts. ERAS: the eras that it serves. TOOLS: names of further
-tools. DIARY: the file to which each start appends a line, with the pid. FAIL: the last words of a server that cannot start.
+GATE: a file that must exist before the server starts; while the server waits, there is a file of that name with `.waiting` added.
+ERAS: the eras that it serves. TOOLS: names of further tools. DIARY: the file to which each start appends a line, with the pid.
+FAIL: the last words of a server that cannot start.
 """
 
 import os
 import sys
+import time
 
 if os.environ["GATE"]:
-    with open(os.environ["GATE"]):  # blocks until the test opens the other end
-        pass
+    waiting = os.environ["GATE"] + ".waiting"
+    open(waiting, "w").close()
+    while not os.path.exists(os.environ["GATE"]):
+        time.sleep(0.005)
+    os.unlink(waiting)
 with open(os.environ["DIARY"], "a") as diary:
     diary.write(f"{os.getpid()}\n")
 if os.environ["FAIL"]:

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from systems import WINDOWS
+
 if sys.platform == "win32":
     from processes import windows_processes
 
@@ -25,6 +27,11 @@ NET = 60
 BUFFER = 1024 * 1024
 # As a host starts it: the server must not inherit the options of this test's own interpreter.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TWOPIPES"))}
+
+# How a host ends a program. Windows has no signals between processes: there it kills.
+ENDINGS = ("kill",) if WINDOWS else ("SIGTERM", "SIGINT", "kill")
+# The exit code of a program that was killed.
+KILLED = 1 if WINDOWS else -9
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -181,6 +188,22 @@ class Child(Wire):
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def end_by(self, ending: str) -> None:
+        """End the process in one of the ``ENDINGS``, and expect the exit code of it."""
+        if ending == "kill":
+            self.kill()
+        else:
+            self.signal(signal.Signals[ending])
+        assert self.wait() == (KILLED if ending == "kill" else 0)
+
+    def stop(self) -> list[dict]:
+        """End a server that listens, in the friendliest way of the system, and return the remaining output."""
+        self.kill() if WINDOWS else self.signal()
+        return self.ended(KILLED if WINDOWS else 0)
 
     def wait(self) -> int:
         """Wait for the process to exit, and return its exit code."""

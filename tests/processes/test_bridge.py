@@ -1,12 +1,11 @@
 """``twopipes bridge`` in real processes, over stdio and sockets: every form, what passes, and how it ends."""
 
 import json
-import signal
 
 import pytest
 
 from processes.children import is_running, watching
-from processes.launching import EXAMPLES, NET, call, modern, python, request, text_of
+from processes.launching import ENDINGS, EXAMPLES, call, modern, python, request, text_of
 
 EVERYTHING = python(EXAMPLES / "everything.py")
 # Speaks the eras of its first argument.
@@ -183,8 +182,7 @@ def test_a_unix_socket_and_a_tcp_port(run, listening, write, tmp_path):
     for era in ("modern", "legacy"):
         assert said(run, "call", "ask", "--era", era, "--answer", "name=Ada", "--", *third) == "accept {'name': 'Ada'}\n"
     for each in (second, served):
-        each.signal()
-        assert each.ended() == []
+        assert each.stop() == []
 
 
 def test_an_address_in_use_is_refused(run, listening, write):
@@ -193,8 +191,7 @@ def test_an_address_in_use_is_refused(run, listening, write):
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"Error: cannot listen on {address}: another server is listening there".encode())
     assert refused.stdout == b""
-    served.signal()
-    served.ended()
+    served.stop()
 
 
 def test_clients_share_one_process_unless_they_are_isolated(listening, connect, write):
@@ -211,16 +208,15 @@ def test_clients_share_one_process_unless_they_are_isolated(listening, connect, 
         one.dispose()
     assert is_running(second)
     for each in (shared, isolated):
-        each.signal()
-        each.ended()
+        each.stop()
     assert not is_running(second)
 
 
 # The end
 
 
-@pytest.mark.parametrize("number_", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_the_bridge(number_, launch, write):
+@pytest.mark.parametrize("ending", ["EOF", *ENDINGS])
+def test_no_process_outlives_the_bridge(ending, launch, write):
     child = launch(bridge("--", *python(write(SERVER), "both")))
     waiting = modern_call(2, "wait")
     waiting["params"]["_meta"]["progressToken"] = "p"
@@ -228,11 +224,11 @@ def test_no_process_outlives_the_bridge(number_, launch, write):
     child.send(waiting)
     assert child.receive()["method"] == "notifications/progress"
     with watching(pid):
-        if number_ is None:
+        if ending == "EOF":
             child.end_input()
+            assert child.wait() == 0
         else:
-            child.signal(number_)
-        assert child.process.wait(NET) == (0 if number_ != signal.SIGKILL else -signal.SIGKILL)
+            child.end_by(ending)
 
 
 def test_what_was_sent_before_the_end_of_the_input_is_answered(run, write):

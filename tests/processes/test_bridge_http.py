@@ -1,13 +1,12 @@
 """``twopipes bridge`` with HTTP on either side, in real processes."""
 
 import json
-import signal
 
 import pytest
 
 from http_server import RawConnection
 from processes.children import is_running, watching
-from processes.launching import EXAMPLES, INITIALIZE, INITIALIZED, NET, call
+from processes.launching import ENDINGS, EXAMPLES, INITIALIZE, INITIALIZED, call
 from processes.test_bridge import EVERYTHING, SERVER, bridge, modern_call, number, python, said, twopipes
 from processes.test_http_run import modern_headers, open_stream
 
@@ -41,8 +40,7 @@ def serve(listening):
 
 
 def end(child):
-    child.signal()
-    assert child.process.wait(NET) == 0
+    child.stop()
 
 
 def port_of(url):
@@ -117,16 +115,15 @@ def test_a_crash_is_an_error_and_the_next_call_succeeds(serve, write):
     end(child)
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_the_bridge(by, serve, write):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_no_process_outlives_the_bridge(ending, serve, write):
     child, url = serve("--", *python(write(SERVER), "both"))
     pid = number(ask(url, modern_call(1, "pid")))
     waiting = modern_call(2, "wait")
     waiting["params"]["_meta"]["progressToken"] = "p"
     with watching(pid), open_stream(port_of(url), waiting) as stream:
         assert stream.read_event()["method"] == "notifications/progress"
-        child.signal(by)
-        assert child.process.wait(NET) == (0 if by != signal.SIGKILL else -by)
+        child.end_by(ending)
 
 
 def test_a_client_that_goes_away_cancels_its_call(serve, write, tmp_path):

@@ -149,7 +149,6 @@ async def test_a_server_that_exits_on_the_probe_gets_a_second_process_and_the_th
 @staged
 async def test_a_late_response_to_the_probe_is_dropped(stage):
     """DE-17."""
-    stage.close_the_gate()
     opening = asyncio.ensure_future(_opened(stage.connect(they.SLOW_START, timeouts=Timeouts(probe=SOON, connect=NET))))
     await stage.until(lambda: stage.lives)
     await asyncio.sleep(2 * SOON)  # the probe times out in any case
@@ -166,7 +165,6 @@ async def test_a_slow_modern_server_is_not_taken_for_a_legacy_one(stage):
     """DE-07: the cached era is used, and only the connect timeout applies."""
     async with stage.connect(they.POLITE):
         pass
-    stage.close_the_gate()
     slow = they.POLITE.replace("serve()", "wait_at_the_gate()\n    serve()")
     opening = asyncio.ensure_future(_opened(stage.connect(slow, timeouts=Timeouts(probe=SOON, connect=NET))))
     await stage.until(lambda: len(stage.lives) == 2)
@@ -189,7 +187,6 @@ async def test_a_line_on_stderr_is_a_sign_of_life_that_the_probe_waits_for(stage
         deadlines.append((before, session.next_deadline()))
 
     monkeypatch.setattr(ClientSession, "note_activity", spy)
-    stage.close_the_gate()
     loading = they.POLITE.replace("serve()", "complain('loading...')\n    wait_at_the_gate()\n    complain('loaded')\n    serve()")
     opening = asyncio.ensure_future(_opened(stage.connect(loading)))
     await stage.until(lambda: deadlines)

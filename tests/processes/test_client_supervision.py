@@ -1,14 +1,13 @@
 """A server that exits is restarted: which calls are resent, which calls wait, and when the client gives up (SD-04, SD-05)."""
 
 import asyncio
-import os
-import signal
 
 import pytest
 
 from processes import misbehaving as they
+from processes.children import end
 from processes.client_stage import AT_ONCE, FIRM, NET, PATIENT, SOON, staged
-from processes.launching import EXAMPLES, python
+from processes.launching import EXAMPLES, KILLED, python
 from twopipes._client.connect import connect
 from twopipes._client.targets import MemoryTarget
 from twopipes._server.app import Server
@@ -130,7 +129,7 @@ async def test_the_cache_is_dropped_with_the_process(stage):
 @staged
 async def test_a_server_that_crashes_while_idle_is_restarted_before_the_next_call(stage):
     async with stage.connect(they.POLITE, restart=AT_ONCE) as client:
-        os.kill(client.pid, signal.SIGKILL)
+        end(client.pid)
         await stage.until(lambda: len(stage.lives) == 2 and stage.lives[1])
         assert (await client.call_tool("life")).text == "life 2"
 
@@ -140,7 +139,6 @@ async def test_a_server_that_crashes_while_idle_is_restarted_before_the_next_cal
 
 @staged
 async def test_calls_during_a_restart_wait_for_it(stage):
-    stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE) as client:
         await client.list_tools()
         first = asyncio.ensure_future(client.call_tool("look"))
@@ -194,7 +192,6 @@ async def test_closing_during_a_restart_starts_nothing_and_ends_every_caller(sta
 
 @staged
 async def test_closing_during_the_opening_of_a_new_process_leaves_no_process(stage):
-    stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE, shutdown=FIRM) as client:
         await client.list_tools()
         waiting = asyncio.ensure_future(client.call_tool("look"))
@@ -386,7 +383,6 @@ async def test_subscriptions_survive_a_fresh_process_that_exits_at_once(stage):
 
 @staged
 async def test_a_subscription_created_during_a_restart_starts_with_it(stage):
-    stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE) as client:
         with pytest.raises(ServerExited):
             await client.call_tool("pay")
@@ -467,8 +463,8 @@ def test_a_client_of_a_socket_finds_the_server_that_took_its_place(stage, listen
         async with connect(address, timeouts=PATIENT, restart=policy) as client:
             await client.list_tools()
             assert client.pid is None
-            child.signal(signal.SIGKILL)
-            await asyncio.to_thread(child.ended, -signal.SIGKILL)
+            child.kill()
+            await asyncio.to_thread(child.ended, KILLED)
             lost = asyncio.ensure_future(client.list_tools(fresh=True))
             await asyncio.sleep(SOON)
             assert not lost.done()
@@ -476,8 +472,7 @@ def test_a_client_of_a_socket_finds_the_server_that_took_its_place(stage, listen
             assert await lost
             assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
             assert client.restarts >= 1
-        child.signal()
-        await asyncio.to_thread(child.ended)
+        await asyncio.to_thread(child.stop)
 
     stage.run(body())
 
@@ -489,9 +484,9 @@ def test_a_call_that_is_lost_with_a_socket_raises_connection_lost(stage, listeni
         async with connect(address, timeouts=PATIENT, restart=IN_AN_HOUR) as client:
             waiting = asyncio.ensure_future(client.call_tool("block", {"seconds": 1000.0}))
             await client.list_tools()
-            child.signal(signal.SIGKILL)
+            child.kill()
             with pytest.raises(ConnectionLost, match="tools/call"):
                 await waiting
-        await asyncio.to_thread(child.ended, -signal.SIGKILL)
+        await asyncio.to_thread(child.ended, KILLED)
 
     stage.run(body())

@@ -1,13 +1,12 @@
 """Questions through ``bridge`` and ``keep`` in real processes: what happens when one of them is killed while a question is open."""
 
-import os
-import signal
 from itertools import count
 
 import pytest
 
-from processes.children import is_running, watching
+from processes.children import end, is_running, watching
 from processes.launching import call, modern, python, text_of
+from systems import WINDOWS
 
 # Notes each run of its tool in the file `runs`, with its process id. Speaks the eras of its first argument.
 SERVER = """
@@ -63,6 +62,8 @@ ASKS_FOR_ROOTS = """
             case _ if "id" in message:
                 send(id=message["id"], error={"code": -32601, "message": "no"})
 """
+# How a server that was killed is described.
+KILLED = "exit code 1" if WINDOWS else "SIGKILL"
 FORMS = {"elicitation": {"form": {}}}
 ANNA = {"action": "accept", "content": {"name": "Anna"}}
 
@@ -113,9 +114,9 @@ def test_a_server_killed_while_a_modern_host_answers_is_an_error_of_the_retry(ki
     retry = park(host)
     (server,) = runs(tmp_path)
     with watching(server):
-        os.kill(server, signal.SIGKILL)
+        end(server)
     error = host.ask(call_modern(2, **retry))["error"]
-    assert "SIGKILL" in error["message"]
+    assert KILLED in error["message"]
     assert len(runs(tmp_path)) == 1  # it was not run again
     assert text_of(host.ask(call_modern(4, **park(host, 3)))) == "Anna"  # and the next call succeeds
     host.finish()
@@ -129,10 +130,10 @@ def test_a_server_killed_while_a_legacy_host_answers_is_an_error_at_once(kind, e
     host = launch(gateway(kind, write(SERVER), era))
     question = ask_legacy(host)
     (server,) = runs(tmp_path)
-    os.kill(server, signal.SIGKILL)
+    end(server)
     if era == "legacy":
         error = host.receive_response(1)["error"]
-        assert "SIGKILL" in error["message"]
+        assert KILLED in error["message"]
         assert len(runs(tmp_path)) == 1
     else:
         host.err.until("started")
@@ -146,7 +147,7 @@ def test_a_server_killed_while_a_legacy_host_answers_is_an_error_at_once(kind, e
 def test_a_retry_after_a_restart_of_the_gateway_does_not_run_the_call_again(kind, launch, write, tmp_path):
     first = launch(gateway(kind, write(SERVER), "legacy"))
     retry = park(first)
-    first.signal(signal.SIGKILL)
+    first.kill()
     first.wait()
     second = launch(gateway(kind, tmp_path / "server.py", "legacy"))
     error = second.ask(call_modern(2, **retry))["error"]
@@ -164,7 +165,7 @@ def test_no_server_outlives_a_gateway_that_is_killed_with_an_open_question(kind,
     ask(host)
     (server,) = runs(tmp_path)
     with watching(server):
-        host.signal(signal.SIGKILL)
+        host.kill()
         host.wait()
     assert not is_running(server)
 
@@ -226,8 +227,7 @@ def test_two_hosts_that_are_asked_at_the_same_time(era, isolation, listening, co
             assert text_of(host.ask(call_modern(2, "meet", **retry))) == "Anna"
     else:
         assert first["resultType"] == second["resultType"] == "input_required"
-    served.signal()
-    served.ended()
+    served.stop()
 
 
 def test_a_gateway_before_a_gateway(launch, write):

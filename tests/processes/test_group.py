@@ -2,14 +2,13 @@
 
 import asyncio
 import functools
-import os
-import signal
 import sys
 from contextlib import suppress
 
 import pytest
 
 from fake_server import scene
+from processes.children import end, is_running
 from processes.launching import EXAMPLES, python
 from twopipes import RestartPolicy, Timeouts
 from twopipes.errors import ClientClosed, OpeningFailed, ServerExited, StartFailed, TwopipesError
@@ -97,13 +96,6 @@ async def pid_of(group, server):
     return int((await group.call(f"{server}__pid")).text)
 
 
-def is_alive(pid):
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
-
-
 @with_kit
 async def test_both_eras_and_broken_servers_in_one_group(kit):
     servers = {
@@ -127,7 +119,7 @@ async def test_both_eras_and_broken_servers_in_one_group(kit):
         assert list(group.servers["crashes"].stderr) == ["no database"]
         pids = [await pid_of(group, name) for name in ("modern", "legacy")]
         assert (await group.call("example__greet", {"name": "Ada"})).text == "Hello, Ada!"
-    assert not any(map(is_alive, pids))
+    assert not any(map(is_running, pids))
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -137,7 +129,7 @@ async def test_a_killed_server_comes_back_and_the_others_do_not_notice(kit, era)
     servers = {"a": kit.worker(era), "b": kit.worker()}
     async with ServerGroup(servers, restart=AT_ONCE, on_problem=lambda *problem: problems.append(problem)) as group:
         first, other = await pid_of(group, "a"), await pid_of(group, "b")
-        os.kill(first, signal.SIGKILL)
+        end(first)
         assert await pid_of(group, "a") != first
         assert await pid_of(group, "b") == other
         assert (group.servers["a"].restarts, group.servers["b"].restarts) == (1, 0)
@@ -223,7 +215,7 @@ async def test_closing_during_the_opening_leaves_no_process(kit):
     await group.close()
     with pytest.raises(ClientClosed):
         await opening
-    await until(lambda: not any(map(is_alive, pids)))
+    await until(lambda: not any(map(is_running, pids)))
 
 
 @with_kit
@@ -240,7 +232,7 @@ async def test_cancelling_the_opening_leaves_no_process(kit):
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    await until(lambda: not any(map(is_alive, pids)))
+    await until(lambda: not any(map(is_running, pids)))
 
 
 @with_kit

@@ -1,7 +1,6 @@
 """``server.run(http=...)`` as a process: how it starts, how it ends, and several workers on one socket."""
 
 import json
-import os
 import signal
 import socket
 import stat
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from http_server import RawConnection, request_bytes
-from processes.launching import INITIALIZED, call, modern
+from processes.children import end
+from processes.launching import INITIALIZED, KILLED, call, modern
 from twopipes._server.http.peers import Peers
 
 SERVER = """
@@ -158,8 +158,7 @@ def test_a_port_in_use_is_named(run, serve, write):
     ended = run(write(SERVER, "other.py"), str(port), "1")
     assert ended.returncode == 1
     assert f"ListenFailed: cannot listen on 127.0.0.1:{port}: Address already in use".encode() in ended.stderr
-    child.signal()
-    child.ended()
+    child.stop()
 
 
 def test_workers_share_a_port_and_one_that_crashes_is_replaced(serve):
@@ -167,15 +166,14 @@ def test_workers_share_a_port_and_one_that_crashes_is_replaced(serve):
     first = pids_of(port, 2)
     assert child.process.pid not in first
     victim = first.pop()
-    os.kill(victim, signal.SIGKILL)
+    end(victim)
     child.err.until("a worker ended with SIGKILL; another one is started")
     with RawConnection(port) as connection, suppress(ConnectionError):
         message = tool("crash")
         connection.request("POST", "/mcp", modern_headers(message), json.dumps(message).encode())
     child.err.until("a worker ended with status 7; another one is started")
     assert victim not in pids_of(port, 2)
-    child.signal()
-    child.ended()
+    child.stop()
 
 
 def test_workers_finish_calls_when_the_main_process_is_asked_to_end(serve, tmp_path):
@@ -196,9 +194,9 @@ def test_workers_finish_calls_when_the_main_process_is_asked_to_end(serve, tmp_p
 def test_workers_end_when_the_main_process_is_killed(serve):
     child, port = serve(workers=2)
     pids_of(port, 2)
-    child.signal(signal.SIGKILL)
+    child.kill()
     child.out.rest()  # ends when no process holds the pipe any more
-    assert child.wait() == -signal.SIGKILL
+    assert child.wait() == KILLED
     assert is_refused(port)
 
 
@@ -267,7 +265,7 @@ def test_the_sessions_of_a_worker_that_crashed_are_unknown(serve):
     session = open_session(port)
     owner = post(port, call(1, "pid"), session).json["result"]["structuredContent"]["result"]
     with open_legacy_stream(port, session) as get:
-        os.kill(owner, signal.SIGKILL)
+        end(owner)
         with suppress(ConnectionError, ValueError):  # the stream breaks, or ends in the middle of a part
             while get.read_chunk():
                 pass
@@ -275,8 +273,7 @@ def test_the_sessions_of_a_worker_that_crashed_are_unknown(serve):
     pids_of(port, 2)
     for _ in range(10):
         assert post(port, call(1, "pid"), session).status == 404
-    child.signal()
-    child.ended()
+    child.stop()
 
 
 def test_the_folder_of_the_workers_is_private(serve):
@@ -286,8 +283,7 @@ def test_the_folder_of_the_workers_is_private(serve):
         (folder,) = Path(temporary).iterdir()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {"0", "1"} <= {path.name for path in folder.iterdir()}
-        child.signal()
-        child.ended()
+        child.stop()
         assert not folder.exists()
 
 

@@ -2,13 +2,12 @@
 
 import json
 import os
-import signal
 import sys
 
 import pytest
 
 from processes.children import is_running, watching
-from processes.launching import EXAMPLES, NET, call, modern, python, request, text_of
+from processes.launching import ENDINGS, EXAMPLES, call, modern, python, request, text_of
 from processes.test_bridge import SERVER, modern_call, number, said, twopipes
 
 STATUS = "twopipes://hub/servers"
@@ -146,8 +145,7 @@ def test_over_sockets_and_http(two, run, listening):
         for era in ("modern", "legacy"):
             pids = {said(run, "call", f"{each}__pid", "--era", era, *target) for each in ("old", "new")}
             assert len(pids) == 2
-        child.signal()
-        assert child.process.wait(NET) == 0
+        child.stop()
         assert not any(is_running(int(pid)) for pid in pids)
 
 
@@ -183,14 +181,13 @@ def test_recordings(two, launch, run, tmp_path):
     assert "tools/call" in said(run, "view", "traces/old.jsonl")
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_the_hub(by, two, launch):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_no_process_outlives_the_hub(ending, two, launch):
     child = launch(hub(two))
     old, new = (number(child.ask(modern_call(each, f"{each}__pid"))) for each in ("old", "new"))
     child.send(modern_call("w", "new__wait"))
     with watching(old), watching(new):
-        child.signal(by)
-        assert child.process.wait(NET) == (0 if by != signal.SIGKILL else -by)
+        child.end_by(ending)
 
 
 # Changes of the file

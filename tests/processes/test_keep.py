@@ -3,13 +3,14 @@
 import json
 import os
 import select
-import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from processes.launching import NET, call, modern, python, request, text_of
+from processes.children import end
+from processes.launching import ENDINGS, NET, call, modern, python, request, text_of
 
 if sys.platform == "win32":
     from processes import windows_processes
@@ -29,7 +30,6 @@ class Kept:
         self.diary = folder / "diary"
         self.diary.touch()
         self.gate = folder / "gate"
-        os.mkfifo(self.gate)
         self._launch = launch
 
     def start(self, *options, gate=False, eras="both", tools="", fail="", argv=None):
@@ -46,7 +46,11 @@ class Kept:
 
     def open_gate(self):
         """Let the server start, once it waits for that."""
-        self.gate.open("w").close()
+        waiting = self.gate.with_name("gate.waiting")
+        wait_until(waiting.exists)
+        self.gate.touch()
+        wait_until(lambda: not waiting.exists())
+        self.gate.unlink()
 
     @property
     def pids(self):
@@ -60,6 +64,13 @@ class Kept:
         assert text_of(host.ask(call(1, "add", a=1, b=2))) == "3"
         host.finish()
         self.diary.write_text("")
+
+
+def wait_until(happened):
+    end = time.monotonic() + NET
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -317,7 +328,7 @@ def test_a_server_that_was_killed_is_started_again(kept):
     host.initialize()
     host.ask(request(0, "tools/list"))
     assert text_of(host.ask(call(1, "add", a=1, b=2))) == "3"
-    os.kill(kept.pids[0], signal.SIGKILL)
+    end(kept.pids[0])
     assert text_of(host.ask(call(2, "add", a=1, b=2))) == "3"  # sent again if it was lost, because the tool only reads
     assert len(kept.pids) == 2
     host.finish()
@@ -380,13 +391,12 @@ def test_a_server_that_cannot_start_any_more_fails_each_call_with_the_reason(kep
 # The end
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_the_server_ends_with_keep(kept, number):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_server_ends_with_keep(kept, ending):
     host = kept.start()
     host.initialize()
     host.ask(call(1, "add", a=1, b=2))
-    host.signal(number)
-    host.wait()
+    host.end_by(ending)
     wait_for_the_end_of(kept.pids[0])
 
 
@@ -407,11 +417,11 @@ def test_keep_ends_with_its_host(kept, tmp_path, launch):
     try:
         host.initialize()
         host.ask(call(1, "add", a=1, b=2))
-        host.signal(signal.SIGKILL)
+        host.kill()
         wait_for_the_end_of(keep)
         wait_for_the_end_of(kept.pids[0])
     finally:
-        os.kill(other, signal.SIGKILL)
+        end(other)
         wait_for_the_end_of(other)
 
 

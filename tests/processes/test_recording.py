@@ -335,8 +335,7 @@ def test_the_connections_of_a_socket_share_a_recording(listening, connect, tmp_p
     child, address = listening(python("-m", "twopipes", "run", EXAMPLES / "hello.py", "--unix", tmp_path / "s", "--trace", file))
     for peer in (connect(address), connect(address)):
         peer.ask(TALK[0])
-    child.signal()
-    child.ended()
+    child.stop()
     found = read(file)
     assert found.header.target == f"unix:{tmp_path / 's'}"
     entries = list(found)

@@ -4,10 +4,12 @@ import json
 import signal
 import socket
 import stat
+import struct
 
 import pytest
 
 from processes.launching import EXAMPLES, INITIALIZED, PING, call, modern, python, request, text_of
+from systems import WINDOWS
 
 EVERYTHING = EXAMPLES / "everything.py"
 
@@ -35,8 +37,7 @@ def test_connections_are_separate_sessions(place, serve, connect):
     third.ask(modern(1, "tools/call", name="echo", arguments={"text": "x"}))
     lists = [peer.ask(modern("list", "tools/list"))["result"]["tools"] for peer in (first, second, third)]
     assert lists[0] == lists[1] == lists[2]
-    child.signal()
-    child.ended()
+    child.stop()
 
 
 def test_a_lost_connection_does_not_affect_others(place, serve, connect):
@@ -51,13 +52,12 @@ def test_a_lost_connection_does_not_affect_others(place, serve, connect):
         victim.send(modern("listen", "subscriptions/listen", notifications={"toolsListChanged": True}))
         victim.send(call(1, "block", seconds=1000.0), call(2, "echo", text="x" * 1_000_000))
         victim._send(b'{"jsonrpc":"2.0",')
-        if number % 2:  # a reset instead of EOF, where the system distinguishes them
-            victim.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        if number % 2 and isinstance(victim.socket, socket.socket):  # a reset instead of EOF, where the system distinguishes them
+            victim.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("HH" if WINDOWS else "ii", 1, 0))
         victim.dispose()
     assert text_of(survivor.receive_response("long")) == "20 steps"
     assert survivor.ask(PING)["result"] == {}
-    child.signal()
-    child.ended()
+    child.stop()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -104,11 +104,12 @@ def test_a_unix_socket_is_private_and_removed_with_its_server(serve, connect, tm
     path = tmp_path / "server.sock"
     child, address = serve(["--unix", path])
     assert address == f"unix:{path}"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    if not WINDOWS:  # which has no modes
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert connect(address).ask(PING)["result"] == {}
-    child.signal()
-    child.ended()
-    assert not path.exists()
+    child.stop()
+    if not WINDOWS:  # where a server that is killed leaves the file behind, and the next one replaces it
+        assert not path.exists()
 
 
 def test_run_listens_as_the_program_says(write, listening, connect, tmp_path):
@@ -122,8 +123,7 @@ def test_run_listens_as_the_program_says(write, listening, connect, tmp_path):
     tcp = child.err.until(" listens on ").partition(" listens on ")[2].strip()
     for address in (unix, tcp):
         assert connect(address).ask(modern(1, "server/discover"))["result"]["resultType"] == "complete"
-    child.signal()
-    child.ended()
+    child.stop()
 
 
 @pytest.mark.parametrize("kind", ["taken", "no such folder", "no such port", "no such host"])
@@ -141,8 +141,7 @@ def test_an_unusable_address_is_reported_in_one_line(kind, serve, run, tmp_path)
     assert done.stderr.startswith(b"Error: ")
     assert done.stderr.count(b"\n") == 1
     if kind == "taken":
-        child.signal()
-        child.ended()
+        child.stop()
 
 
 def test_serve_inside_a_loop_ends_when_cancelled_and_handles_no_signals(write, run, tmp_path):
@@ -233,15 +232,14 @@ def without_differences(messages):
 def test_the_same_conversation_over_stdio_and_sockets(launch, serve, connect, tmp_path):
     """FR-11, FR-12: pipes, a socket pair, a Unix socket and TCP carry the same messages."""
     heard = {}
-    for wire in ("pipe", "socket"):
+    for wire in ("pipe",) if WINDOWS else ("pipe", "socket"):  # there a socket cannot be the standard input of a Python program
         child = launch(EVERYTHING, wire=wire)
         heard[wire] = rounds(child)
         child.finish()
     for place in (["--unix", tmp_path / "server.sock"], ["--tcp", "127.0.0.1:0"]):
         child, address = serve(place)
         heard[place[0]] = rounds(connect(address))
-        child.signal()
-        child.ended()
+        child.stop()
     first, *others = map(without_differences, heard.values())
     assert len(first) > 14
     assert all(other == first for other in others)

@@ -97,7 +97,8 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             self._check_batch_file(found.found)
             return found.found
         if found.unfit is not None:
-            kind = "it is a folder" if os.path.isdir(found.unfit) else "the permission is missing"
+            missing = "its extension is not in PATHEXT" if sys.platform == "win32" else "the permission is missing"
+            kind = "it is a folder" if os.path.isdir(found.unfit) else missing
             raise self.failure("not executable", detail=f"{found.unfit}: {kind}", path=found.folders)
         raise self.failure(
             "not found", path=found.folders, detail="" if "PATH" in environment else "the child's environment has no PATH"

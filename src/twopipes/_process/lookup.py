@@ -15,7 +15,7 @@ class Lookup(NamedTuple):
     """The result of a search."""
 
     found: str | None  # an absolute path
-    unfit: str | None  # has the right name but cannot be executed: a folder, or a file without the permission
+    unfit: str | None  # has the right name but cannot be executed: a folder, or a file without the permission or the extension
     folders: tuple[str, ...]  # the searched folders, in order; empty if the name contains a folder
 
 
@@ -47,7 +47,9 @@ def look_up(name: str, environment: Mapping[str, str], folder: str, *, windows: 
         entries = [each for each in search_path(environment) if each or not windows]
         folders = [os.path.normpath(os.path.join(folder, each)) for each in entries]
         candidates = [os.path.join(each, spelling) for each in folders for spelling in names]
-    unfit = None
+    # On Windows the file of the exact name may be there, and lack an extension that makes it a program.
+    exact = os.path.join(folder, name)
+    unfit = os.path.normpath(exact) if windows and not folders and os.path.exists(exact) else None
     for candidate in candidates:
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return Lookup(os.path.normpath(candidate), unfit, tuple(folders))

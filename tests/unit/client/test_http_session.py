@@ -293,10 +293,13 @@ async def test_a_cancelled_call_is_announced():
 async def test_a_stream_that_is_lost_before_its_response_is_resumed(is_aborted):
     """HT-35."""
 
+    received = asyncio.Event()
+
     async def call(exchange):
         await exchange.event(id="c-0", retry=1)
         await exchange.progress(1, id="c-1")
         if is_aborted:
+            await received.wait()  # an abort drops what a loop has not sent yet
             exchange.abort()
 
     async def resume(exchange):
@@ -307,7 +310,7 @@ async def test_a_stream_that_is_lost_before_its_response_is_resumed(is_aborted):
 
     fake = legacy_http({"tools/call": call, "GET": resume})
     async with fake as url, connect(url, era="legacy") as client:
-        assert (await client.call_tool("work")).text == "done"
+        assert (await client.call_tool("work", on_progress=lambda _: received.set())).text == "done"
     resumed = [each for each in fake.of("GET") if "Last-Event-ID" in each.headers]
     assert len(resumed) == 1
     assert resumed[0].headers["Mcp-Session-Id"] == SESSION

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,12 @@ from twopipes._protocol.revisions import LEGACY
 from twopipes._protocol.types import CreateMessageResult, ElicitResult, Root, TextContent, ToolUseContent
 from twopipes.errors import QuestionFailed, RemoteProtocolError, UserRefused
 from twopipes.types import ClientOptions, InputRequired
+
+
+def uri_of(path):
+    """Return the address of a folder; on Windows it has a drive."""
+    return Path(path).absolute().as_uri()
+
 
 MODERN_URL = {key: value for key, value in URL.items() if key != "elicitationId"}
 TOOLS = {**SAMPLE, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
@@ -78,7 +85,7 @@ async def test_a_change_of_roots_is_announced_in_a_session(revision):
     async with connect(fake, revision=revision, roots=["/a"]) as client:
         client.set_roots(["/b"])
         await fake.until("notifications/roots/list_changed")
-        assert (await fake.ask("roots/list"))["result"]["roots"][0]["uri"] == "file:///b"
+        assert (await fake.ask("roots/list"))["result"]["roots"][0]["uri"] == uri_of("/b")
 
 
 @scene
@@ -89,7 +96,7 @@ async def test_a_change_of_roots_is_not_announced_on_the_stateless_wire():
         client.set_roots(["/b"])
         await client.call_tool("x")
     assert fake.methods == ["server/discover", "tools/call", "tools/call"]
-    assert fake.of("tools/call")[1]["inputResponses"]["k"] == {"roots": [{"uri": "file:///b", "name": "b"}]}
+    assert fake.of("tools/call")[1]["inputResponses"]["k"] == {"roots": [{"uri": uri_of("/b"), "name": "b"}]}
 
 
 # Sampling
@@ -438,7 +445,7 @@ async def test_a_retry_is_the_request_again_with_the_answers(method, result, cal
     added = [{key: value for key, value in retry.items() if key not in first} for retry in retries]
     anna = {"action": "accept", "content": {"name": "Anna"}}
     assert added[0] == {
-        "inputResponses": {"a": anna, "b": {"roots": [{"uri": "file:///home", "name": "home"}]}},
+        "inputResponses": {"a": anna, "b": {"roots": [{"uri": uri_of("/home"), "name": "home"}]}},
         "requestState": "one",
     }
     assert added[1] == {"inputResponses": {"c": anna}}

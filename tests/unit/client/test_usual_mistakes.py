@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fake_server import FakeServer, legacy, scene
+from systems import WINDOWS
 from twopipes import Server, Timeouts, TwopipesError, blocking, connect
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
@@ -127,8 +128,9 @@ def test_a_program_without_its_interpreter(tmp_path, monkeypatch):
         "cannot start 'server.py': not found; start it with its interpreter: python server.py --fast "
         "(in Python, use sys.executable for python); searched the PATH of the child:"
     )
+    missing = "its extension is not in PATHEXT" if WINDOWS else "the permission is missing"
     assert resolved("./server.py").endswith(
-        "the permission is missing); make it executable, or start it with its interpreter: python ./server.py "
+        f"{missing}); make it executable, or start it with its interpreter: python ./server.py "
         "(in Python, use sys.executable for python)"
     )
     assert "interpreter" not in resolved("no-such-server")

@@ -69,6 +69,13 @@ def test_on_windows_a_program_has_an_extension(folder, name, found):
     assert look_up(name, {"PATH": str(folder)}, "/", windows=True).found == str(folder / found)
 
 
+def test_on_windows_a_path_without_an_extension_is_named(folder):
+    found = look_up("./tool.py", {"PATH": ""}, str(folder), windows=True)
+    assert (found.found, found.unfit) == (None, str(folder / "tool.py"))
+    assert look_up("./npx", {"PATH": ""}, str(folder), windows=True).found == str(folder / "npx.cmd")
+    assert look_up("./none", {"PATH": ""}, str(folder), windows=True).unfit is None
+
+
 def test_on_windows_the_childs_pathext_lists_the_extensions(folder):
     assert look_up("tool", {"PATH": str(folder)}, "/", windows=True).found is None
     assert look_up("tool", {"PATH": str(folder), "PATHEXT": ".PY;.EXE"}, "/", windows=True).found == str(folder / "tool.py")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -109,6 +110,13 @@ def _not_executable(resolution: Resolution) -> Diagnosis:
         what = f"{resolution.unfit} is a folder"
         return diagnosis(
             "not-executable", what, cause="the name of the program is missing", fix="write the path of a program in it"
+        )
+    if sys.platform == "win32":
+        return diagnosis(
+            "not-executable",
+            f"{resolution.unfit} is not a program",
+            cause="its extension is not in PATHEXT",
+            fix=f"start it with its interpreter: python {resolution.argv[0]}",
         )
     return diagnosis(
         "not-executable",
