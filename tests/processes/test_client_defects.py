@@ -7,6 +7,7 @@ import pytest
 
 from processes import misbehaving as they
 from processes.client_stage import AT_ONCE, IMPATIENT, NET, SOON, staged
+from systems import on_posix
 from twopipes._client.era_cache import EraCache
 from twopipes._session.subscriptions import Change
 from twopipes.errors import RemoteProtocolError, ServerExited, TwopipesError
@@ -343,7 +344,7 @@ async def test_open_calls_end_when_the_client_is_closed(stage):
 
 @pytest.mark.parametrize(
     "program",
-    [they.POLITE, they.IGNORES_EOF, they.STUBBORN, they.FORKS_A_GRANDCHILD],
+    [they.POLITE, they.IGNORES_EOF, they.STUBBORN, pytest.param(they.FORKS_A_GRANDCHILD, marks=on_posix("there is no fork"))],
     ids=["polite", "ignores eof", "stubborn", "grandchild"],
 )
 def test_a_loop_that_ends_without_a_close_leaves_no_process(stage, program):

@@ -1,6 +1,5 @@
 """`twopipes dev` and `keep --watch` with real files and processes: the code changes, and the session of the host goes on."""
 
-import os
 import time
 
 import pytest
@@ -11,7 +10,7 @@ from processes.test_keep import wait_for_the_end_of
 pytest.importorskip("watchfiles")
 
 SERVER = """
-    import os
+    import os, time
     from pathlib import Path
     from twopipes import Server
 
@@ -31,8 +30,8 @@ SERVER = """
     @server.tool
     def slow(name: str) -> str:
         Path("started").touch()
-        with open(name) as gate:  # blocks until the test opens the other end
-            gate.read()
+        while not Path(name).exists():
+            time.sleep(0.005)
         return "VERSION finished"
 
     if __name__ == "__main__":
@@ -71,7 +70,6 @@ def is_error(answer):
 @pytest.fixture(params=["dev", "keep"])
 def author(request, launch, write, tmp_path):
     file = write(SERVER)
-    os.mkfifo(tmp_path / "gate")
     ways = {
         "dev": ["dev", str(file)],
         "keep": ["keep", "--watch", str(file), "--", *python(file)],
@@ -103,7 +101,7 @@ def test_the_host_is_notified_and_lists_the_new_tools(author):
 
 
 def test_a_broken_edit_is_an_error_with_the_traceback_until_it_is_fixed(author):
-    broken = author.edit_until(SERVER.replace("import os", "import os, a_package_that_is_missing"), is_error)
+    broken = author.edit_until(SERVER.replace("import os, time", "import os, time, a_package_that_is_missing"), is_error)
     assert "Traceback (most recent call last)" in broken["error"]["message"]
     assert "ModuleNotFoundError: No module named 'a_package_that_is_missing'" in broken["error"]["message"]
     assert is_error(author.ask("version"))
@@ -120,7 +118,7 @@ def test_a_call_in_flight_finishes_in_the_old_process(author, tmp_path):
     author.write(SERVER.replace("VERSION", "two"))
     assert "server.py changed" in until_notified(author.host, "notifications/message")["data"]
     author.host.send(call("new", "version"))
-    (tmp_path / "gate").open("w").close()
+    (tmp_path / "gate").touch()
     assert text_of(author.host.receive_response("slow")) == "VERSION finished"
     assert text_of(author.host.receive_response("new")) == "two"
     assert text_of(author.ask("pid")) != old

@@ -1,6 +1,7 @@
 """The configuration files of hosts, each read as its host would read it."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -327,7 +328,7 @@ EXPECTED = {
                     "TEXT": "literal:file:x",
                     "HERE": "{folder}/x",
                 },
-                "cwd": "{folder}/work",
+                "cwd": "{folder}{sep}work",
                 "timeouts": Timeouts(connect=10, request=5, total=None),
                 "tools": ToolFilter(include=["get_*"], exclude=["get_secret"], read_only=True),
                 "sandbox": Sandbox(
@@ -413,7 +414,7 @@ def test_a_file_is_read_as_its_host_reads_it(name, folder, monkeypatch):
     path = folder / name / file
     assert read_document(path).host == host
     found = load(path)
-    words = {"{file}": str(path), "{folder}": str(folder / name), "{home}": str(folder / "home")}
+    words = {"{file}": str(path), "{folder}": str(folder / name), "{home}": str(folder / "home"), "{sep}": os.sep}
     assert {server: shown(config) for server, config in found.items()} == filled(expected, words)
     assert {config.source for config in found.values()} == {str(path)}
     assert list(load(path, host=host)) == list(found)
@@ -569,7 +570,7 @@ def test_one_broken_entry_does_not_hide_the_others(tmp_path):
         ({"command": "x", "envFile": 1}, "has an envFile that is not a string"),
         (
             {"command": "x", "envFile": "gone.env"},
-            "has an envFile that cannot be read, {folder}/gone.env: No such file or directory",
+            "has an envFile that cannot be read, {folder}{sep}gone.env: No such file or directory",
         ),
         ({"command": "x", "timeout": "soon"}, "has a timeout that is not a number"),
         ({"command": "x", "timeout": True}, "has a timeout that is not a number"),
@@ -586,7 +587,7 @@ def test_one_broken_entry_does_not_hide_the_others(tmp_path):
 def test_what_is_wrong_with_an_entry(entry, problem, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
     found = load(tmp_path / "x.json", host="claude-code")["a"].problem
-    assert found.startswith(f"{tmp_path / 'x.json'}: server 'a' {problem.replace('{folder}', str(tmp_path))}")
+    assert found.startswith(f"{tmp_path / 'x.json'}: server 'a' {filled(problem, {'{folder}': str(tmp_path), '{sep}': os.sep})}")
 
 
 def test_a_file_that_opencode_refers_to_is_missing(folder):
@@ -619,7 +620,7 @@ OF_JSON = [name for name, host in (HOSTS | OTHER_HOSTS).items() if host.language
     entry=st.dictionaries(st.sampled_from(MEMBERS), JSON, max_size=6),
     command=st.sampled_from([{}, {"command": "x"}, {"url": "https://example.com/mcp"}]),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture])
 def test_any_entry_is_a_server_or_has_a_problem(host, entry, command, tmp_path):
     table = (HOSTS | OTHER_HOSTS)[host]
     file = tmp_path / f"x.{table.language.lower()}"

@@ -54,12 +54,15 @@ if sys.platform == "win32":
         import _winapi  # noqa: PLC0415 - exists on Windows only
 
         try:
-            _winapi.CloseHandle(_winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid))
+            handle = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)
         except PermissionError:
-            pass  # of another user; the number was reused
+            return True  # of another user; the number was reused
         except OSError:
             return False
-        return True
+        try:  # a process that has exited can be opened as long as another process holds a handle of it
+            return _winapi.WaitForSingleObject(handle, 0) == _winapi.WAIT_TIMEOUT
+        finally:
+            _winapi.CloseHandle(handle)
 
 else:
 

@@ -139,8 +139,9 @@ def _project_key(document: Any) -> str:
     projects = found_at(document, ("projects",))
     folder = Path.cwd()
     for each in (folder, *folder.parents):
-        if isinstance(projects, dict) and str(each) in projects:
-            return str(each)
+        for spelling in (str(each), each.as_posix()):  # on Windows the key may have slashes
+            if isinstance(projects, dict) and spelling in projects:
+                return spelling
         if (each / ".git").exists():
             break
     return str(folder)

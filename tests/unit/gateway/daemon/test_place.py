@@ -6,16 +6,18 @@ import sys
 
 import pytest
 
+from systems import STATE_VARIABLE, on_posix
 from twopipes._gateway.daemon import place
 from twopipes._version import __version__
 
 
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     return tmp_path / "twopipes"
 
 
+@on_posix("folders have no modes")
 def test_the_folder_is_private_whatever_the_umask(state):
     before = os.umask(0o777)
     try:
@@ -31,6 +33,7 @@ def test_making_the_folder_again_changes_nothing():
     assert place.make_folder() == place.make_folder() == place.folder_path()
 
 
+@on_posix("folders have no modes")
 def test_a_folder_that_others_can_open_is_refused(state):
     (state / "share").mkdir(parents=True)
     (state / "share").chmod(0o755)
@@ -38,13 +41,18 @@ def test_a_folder_that_others_can_open_is_refused(state):
         place.make_folder()
 
 
-def test_a_file_or_a_link_in_its_place_is_refused(state, tmp_path):
+@pytest.mark.parametrize("kind", ["file", pytest.param("link", marks=on_posix("links need a privilege"))])
+def test_a_file_or_a_link_in_its_place_is_refused(kind, state, tmp_path):
     state.mkdir()
-    (state / "share").symlink_to(tmp_path)
+    if kind == "file":
+        (state / "share").touch()
+    else:
+        (state / "share").symlink_to(tmp_path)
     with pytest.raises(NotADirectoryError):
         place.make_folder()
 
 
+@on_posix("a user has no number")
 def test_a_folder_of_another_user_is_refused(monkeypatch):
     folder = place.make_folder()
     monkeypatch.setattr(os, "geteuid", lambda: os.stat(folder).st_uid + 1)
