@@ -2,9 +2,9 @@
 
 import importlib
 import importlib.util
-import re
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,10 +49,46 @@ def test_every_block_with_commands_has_a_mark(page):
 
 
 @pytest.mark.walkthrough
+@pytest.mark.timeout(console_sandbox.BOUND)  # the page of the command line has seventy commands
 @pytest.mark.parametrize("page", [page for page in PAGES if shows_commands(page)], ids=console_pages.name)
 def test_the_page_shows_the_output_of_its_commands(page):
     found = tool.findings(page, quick=True)
     assert not found, "\n".join(each.what for each in found) + AGAIN + console_pages.name(page)
+
+
+# The commands that are not run, by the reason in the mark of their block. Add a new one only if it cannot be run.
+# Blocks with the mark `slow` are run by `make console`, and not by `make walkthrough`.
+NOT_RUN = {
+    "installs packages; tests/test_readme_steps.py runs it": 4,
+    "belongs to the steps above; tests/test_readme_steps.py runs it": 6,
+    "installs packages; tests/test_readme_steps.py runs such commands": 3,
+    "installs packages; .ci/run runs it": 2,
+    "downloads wheels for every system; tests/interop/test_pack.py runs such commands": 6,
+    "needs a server in the internet": 5,
+    "needs an ssh server; tests/interop/test_ssh.py runs it": 1,
+    "needs socat; tests/interop/test_ssh.py runs it": 1,
+    "needs bubblewrap; tests/processes/test_sandbox.py runs such commands": 1,
+    "needs Redis and nginx; make scale runs the same steps": 7,
+    "needs FastMCP; tests/interop/test_migration.py runs it": 2,
+    "needs the official SDK; tests/interop/test_migration.py runs it": 2,
+    "ends with Ctrl-C; docs/howto/view-a-recording.md runs it": 1,
+    "takes long; docs/howto/check-a-server.md runs such commands": 10,
+}
+
+
+def commands():
+    """Return every command of the pages with its page and block."""
+    for page in PAGES:
+        for block in console_pages.blocks(page.read_text(encoding="utf-8")):
+            if block.kind == "console":
+                yield from ((page, block, step.command) for step in block.steps())
+
+
+def test_every_command_that_is_not_run_is_listed_with_its_reason():
+    reasons = Counter(block.why_not_run(command) for _, block, command in commands())
+    run = reasons.pop("")
+    assert reasons == NOT_RUN
+    assert run > 4 * sum(NOT_RUN.values())
 
 
 class Accepted(BaseException):
@@ -61,7 +97,7 @@ class Accepted(BaseException):
 
 def words_of(command):
     """Return the words for `twopipes` in a line of a shell; none if it starts something else."""
-    line = re.sub(r"  +\(.*\)$", "", command.replace("\\\n", " "))  # the examples of a help have notes in parentheses
+    line = command.replace("\\\n", " ")
     words = shlex.split(line.rpartition(" | ")[2], comments=True)
     ends = [place for place, word in enumerate(words) if word in {">", "&", "&&"}]
     return words[1 : min(ends, default=None)] if words[:1] == ["twopipes"] else []
@@ -69,11 +105,9 @@ def words_of(command):
 
 def commands_not_run():
     """Return the words of every command that a page shows and does not run, with its place."""
-    for page in PAGES:
-        for block in console_pages.blocks(page.read_text(encoding="utf-8")):
-            if block.kind == "console" and not block.is_run:
-                for words in filter(None, (words_of(step.command) for step in block.steps())):
-                    yield pytest.param(words, id=f"{console_pages.name(page)}:{block.line}")
+    for page, block, command in commands():
+        if block.why_not_run(command) and (words := words_of(command)):
+            yield pytest.param(words, id=f"{console_pages.name(page)}:{block.line}")
 
 
 @pytest.mark.parametrize("words", list(commands_not_run()))
@@ -142,7 +176,13 @@ def test_a_mark_has_options_on_one_line_or_on_several():
 
 @pytest.mark.parametrize(
     ("mark", "why"),
-    [("console what: x", "what is 'what: x'"), ("console not run:", "does not say why"), ("console x", "what is 'x'")],
+    [
+        ("console what: x", "what is 'what: x'"),
+        ("console not run:", "does not say why"),
+        ("console x", "what is 'x'"),
+        ("console skip: true", "skip has two parts"),
+        ("console instead: 8000", "instead has two parts"),
+    ],
 )
 def test_an_invalid_mark_is_a_fault(page, mark, why):
     (fault,) = console_pages.faults(page(f"<!-- {mark} -->\n```console\n$ true\n```\n"))
@@ -260,6 +300,74 @@ def test_ctrl_c_is_sent_when_a_text_appears(sandbox):
     output = sandbox.run('python -c \'print("ready"); input_ = __import__("signal").pause()\'', interrupt="ready")
     assert output.lines[0] == "ready"
     assert output.code != 0
+
+
+SERVING_PAGE = """\
+```python
+from twopipes import Server
+
+server = Server("hello")
+server.tool(lambda: "hi", name="greet")
+```
+
+<!-- console
+python: server.py
+instead: 8000 => {port}
+-->
+```console
+$ twopipes run server.py --tcp 127.0.0.1:8000
+hello listens on tcp 127.0.0.1:8000
+$ twopipes call greet --tcp 127.0.0.1:8000
+hi
+```
+"""
+
+
+def test_a_server_at_an_address_runs_until_the_page_ends(page, capsys):
+    assert tool.main(["--check", str(page(SERVING_PAGE))]) == 0
+    assert tool.main(["--check", str(page(SERVING_PAGE.replace("\nhi\n", "\nho\n")))]) == 1
+    assert "-ho\n" in capsys.readouterr().out
+
+
+def test_a_server_that_does_not_listen_is_a_failure(page, capsys):
+    path = page("<!-- console serve: twopipes run nosuch.py --tcp 127.0.0.1:0 -->\n```console\n$ true\n```\n")
+    assert tool.main(["--check", str(path)]) == 1
+    assert "nosuch.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("twopipes run server.py", "stdio"),
+        ("twopipes run server.py --http 8000", "address"),
+        ("twopipes bridge --unix /s.sock -- python server.py", "address"),
+        ("twopipes keep -- python server.py --http 8000", "stdio"),
+        ("twopipes keep status", ""),
+        ("twopipes list --unix /s.sock", ""),
+        ("echo twopipes run server.py", ""),
+    ],
+)
+def test_the_commands_that_serve_are_known(command, kind):
+    assert console_sandbox.serves(command) == kind
+
+
+def test_a_launcher_starts_the_server_of_the_folder(sandbox):
+    sandbox.add_launchers(["npx"])
+    assert sandbox.run("echo 'print(1)' > server.py; npx -y some-server").lines == ["1"]
+
+
+def test_a_replaced_text_is_not_seen_in_the_output(sandbox):
+    sandbox.replace("/run/", "{root}/run/")
+    assert sandbox.run("mkdir /run/ && cd /run/ && pwd && ls /run").lines[0] == "/run"
+    assert (sandbox.root / "run").is_dir()
+
+
+def test_a_skipped_command_is_not_run(page, tmp_path):
+    mark = "skip: mark: it leaves a file\noutput: none"
+    path = page(f"<!-- console\n{mark}\n-->\n```console\n$ touch {tmp_path}/mark\n$ touch {tmp_path}/other\n```\n")
+    assert tool.main(["--check", str(path)]) == 0
+    assert not (tmp_path / "mark").exists()
+    assert (tmp_path / "other").exists()
 
 
 def test_a_hidden_command_must_succeed(sandbox):

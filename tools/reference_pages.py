@@ -60,6 +60,38 @@ GUIDES = {
     "pack": "[Publish a server](../howto/publish-a-server.md)",
     "install": "[Install in a host](../howto/install-in-a-host.md)",
 }
+# How the examples of a command are run: options of the mark above them (tools/console/console_pages.py).
+LISTED = "host: twopipes list --"
+ON_PORTS = ["instead: 8000 => {port}", "instead: 9000 => {port}"]
+SLOW_CHECK = "takes long; docs/howto/check-a-server.md runs such commands"
+EXAMPLES = {
+    "new": ["in: new"],
+    "install": [
+        "in: examples",
+        "files: tools/console/programs/examples.py as server.py, tools/console/programs/examples.py as main.py",
+        *("launcher: npx uvx node", "env: KEY=secret"),
+    ],
+    "pack": ["not run: downloads wheels for every system; tests/interop/test_pack.py runs such commands"],
+    "run": [LISTED, "before: mkdir package && cp server.py package/", *ON_PORTS],
+    "dev": [LISTED, "before: touch settings.json", *ON_PORTS],
+    "mock": [LISTED],
+    "keep": [LISTED],
+    "bridge": [
+        *(LISTED, "before: cp server.py modern_server.py && mkdir -p /run/", "instead: /run/ => {root}/run/", *ON_PORTS),
+        "serve: twopipes run server.py --unix /run/server.sock",
+    ],
+    "hub": [
+        *(LISTED, "files: tools/console/programs/servers.json, tools/console/programs/servers.json as ../.claude.json"),
+        *("before: cp servers.json ~", "instead: /home/me => {root}/home/ada", *ON_PORTS),
+    ],
+    "list": ["before: cp servers.json .mcp.json"],
+    "call": [*ON_PORTS, "serve: twopipes run server.py --http 8000"],
+    "tap": [LISTED],
+    "view": ["skip: -f: ends with Ctrl-C; docs/howto/view-a-recording.md runs it"],
+    "doctor": ["before: mkdir -p ~/.config/host && cp servers.json ~/.config/host/mcp.json"],
+    "check": [f"skip: -- : {SLOW_CHECK}", f"skip: http://: {SLOW_CHECK}"],
+}
+NOT_HERE = "skip: https://example.com: needs a server in the internet"
 _ROW = re.compile(r"^ {0,4}(\S(?:.*?\S)?)(?: {2,}(\S.*))?$")
 _CODE_ROW = re.compile(r"^ *(\d+|N) {2,}(\S.*)$")
 
@@ -85,14 +117,14 @@ def command_line() -> str:
     parts = [CLI_INTRODUCTION, f"```text\n{help_of().rstrip()}\n```\n"]
     for command in COMMANDS:
         parts.append(f"## twopipes {command}\n")
-        parts += described(help_of(command))
+        parts += described(help_of(command), EXAMPLES.get(command, []))
         guide = GUIDES.get(command, "")
         if guide and (REFERENCE / guide.split("](")[1].split(")")[0].partition("#")[0]).exists():
             parts.append(f"See {guide}.\n")
     return "\n".join(parts)
 
 
-def described(text: str) -> Iterator[str]:
+def described(text: str, how: Sequence[str]) -> Iterator[str]:
     """Convert a help text to Markdown: usage, paragraphs, tables of options, examples, exit codes."""
     usage, rest = _usage(text.rstrip().split("\n"))
     yield "```text\n" + "\n".join(usage) + "\n```\n"
@@ -100,8 +132,11 @@ def described(text: str) -> Iterator[str]:
         if isinstance(part, str):
             yield f"{_escaped(part)}\n"
         elif part.title.startswith("examples"):
-            yield "<!-- console not run: examples of the help; the guides run such commands -->"
-            yield "```sh\n" + "\n".join(line.removeprefix("  ") for line in part.lines) + "\n```\n"
+            # The notes of a help are in parentheses, which a shell would interpret.
+            lines = [re.sub(r"  \((.*)\)$", r"  # \1", line.removeprefix("  ")) for line in part.lines]
+            marks = [*how, NOT_HERE] if any("https://example.com" in line for line in lines) else how
+            yield "\n".join(["<!-- console", *marks, "-->"]) if marks else "<!-- console -->"
+            yield "\n".join(["```sh", *lines, "```\n"])
         else:
             yield from _table(part)
 

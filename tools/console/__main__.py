@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from console_pages import CUT, Block, PageFault, Step, blocks, faults, name, pages, rewritten
 from console_sameness import comparable, difference, is_same
-from console_sandbox import CommandFailed, Said, Sandbox
+from console_sandbox import CommandFailed, Said, Sandbox, serves
 
 from twopipes import __version__
 
@@ -94,7 +94,7 @@ def _findings(found: Sequence[Block], sandbox: Sandbox, *, quick: bool) -> Itera
         else:
             _prepare(block, found[:number], sandbox)
             steps = block.steps()
-            ran = [(step, _ran(block, step, sandbox)) for step in steps]
+            ran = [(step, _ran(block, step, sandbox)) for step in steps if not block.why_not_run(step.command)]
             if block.option("output") == "none" or block.language == "sh":
                 yield from _judged_by_their_ends(block, ran)
             else:
@@ -123,13 +123,23 @@ def _prepare(block: Block, above: Sequence[Block], sandbox: Sandbox) -> None:
         words = each.split()
         text = {"first": programs[0], "last": programs[-1]}.get(words[0], "\n\n".join(programs))
         (sandbox.folder / words[-1]).write_text(text + "\n", encoding="utf-8")
+    for each in block.options.get("launcher", []):
+        sandbox.add_launchers(each.split())
+    for each in block.options.get("instead", []):
+        sandbox.replace(*each.split(" => ", 1))
     for each in block.options.get("before", []):
         sandbox.run_hidden(each)
+    for each in block.options.get("serve", []):
+        if (said := sandbox.serve(each)).code:
+            raise CommandFailed(f"{each!r} ended with {said.code}:\n" + "\n".join(said.lines))
 
 
 def _ran(block: Block, step: Step, sandbox: Sandbox) -> Said:
     host = block.option("host")
-    command = f"{host} {step.command}" if host and step.command.startswith("twopipes tap") else step.command
+    kind = serves(step.command)
+    if kind == "address":
+        return sandbox.serve(step.command)
+    command = f"{host} {step.command}" if host and kind == "stdio" else step.command
     types = [line.strip() for line in block.option("types").split("|")] if "types" in block.options else []
     return sandbox.run(command, terminal=int(block.option("terminal", "0")), types=types, interrupt=block.option("interrupt"))
 

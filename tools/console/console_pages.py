@@ -7,6 +7,8 @@ A block that shows commands is marked by a comment right above it, which readers
 ``<!-- console not run: REASON -->``
     They cannot be run here, and this is why.
     A block in the language ``sh`` has no prompts: each line is a command, and only the exit codes are compared.
+    A command that serves at an address (``--http``, ``--unix``, ``--tcp``) runs until the page ends; the next one starts once it
+    listens.
 ``<!-- printed -->``
     What the Python block above printed.
 
@@ -17,7 +19,12 @@ in              a folder in the home of the page, made where it is missing; the 
 files           files of the repository to copy there; may hold ``*``, and ``FILE as NAME`` gives another name
 python          a file to write there: the Python blocks of the page so far; ``first FILE`` and ``last FILE`` take one of them
 before          a command to run first, of which nothing is shown; may be repeated
-host            a command to put before ``twopipes tap``: what launches it in real life
+host            a command to put before each command that serves on stdio, such as ``twopipes tap``: what launches it in real life
+serve           a server at an address to start first; may be repeated
+launcher        names of programs, such as ``npx``, that start ``server.py`` whatever their arguments are
+instead         ``TEXT => OTHER``: what the commands contain in place of TEXT, as long as the page runs; the output shows TEXT.
+                In OTHER, ``{port}`` is a free port, and ``{root}`` the folder that the commands take for ``/``
+skip            ``TEXT: REASON``: commands that contain TEXT are not run, and why; may be repeated
 of              the block has no ``$``: all of it is what this command says
 terminal        run at a terminal, this many columns wide
 types           at that terminal: what to type at each prompt (``> ``), separated by `` | ``
@@ -42,8 +49,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {
-    *("in", "files", "python", "before", "host", "of", "terminal", "types", "env", "interrupt", "output", "exits"),
-    *("varies", "unordered", "slow", "not run"),
+    *("in", "files", "python", "before", "host", "serve", "launcher", "instead", "of", "terminal", "types", "env", "interrupt"),
+    *("output", "exits", "varies", "unordered", "slow", "not run", "skip"),
 }
 PROMPT = "$ "
 CUT = ("...", "…")
@@ -87,6 +94,13 @@ class Block(NamedTuple):
     def is_run(self) -> bool:
         """Whether its commands can be run here."""
         return bool(self.kind) and "not run" not in self.options
+
+    def why_not_run(self, command: str) -> str:
+        """Return why a command of this block is not run, or nothing."""
+        if "not run" in self.options:
+            return self.option("not run")
+        reasons = (each.rsplit(": ", 1) for each in self.options.get("skip", []))
+        return next((reason for text, reason in reasons if text in command), "")
 
     def steps(self) -> list[Step]:
         """Its commands, each with what is shown below it."""
@@ -176,6 +190,10 @@ def _read_mark(comment: list[str], line: int) -> tuple[str, dict[str, list[str]]
         options.setdefault(key.strip(), []).append(value.strip())
     if options.get("not run") == [""]:
         raise PageFault(f"line {line}: it is not run, and the mark does not say why")
+    for option, separator in (("skip", ": "), ("instead", " => ")):
+        for value in options.get(option, []):
+            if separator not in value:
+                raise PageFault(f"line {line}: what is {value!r} in the mark of this block? {option} has two parts: A{separator}B")
     return kind, options
 
 

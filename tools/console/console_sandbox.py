@@ -10,11 +10,13 @@ import contextlib
 import fcntl
 import os
 import pty
+import random
 import re
 import select
 import shutil
 import signal
 import site
+import socket
 import struct
 import subprocess
 import sys
@@ -34,6 +36,10 @@ COLUMNS = 100
 # What this program and the shell set for one command, and not the page.
 _OURS = {"COLUMNS", "PYTHONUNBUFFERED", "PWD", "OLDPWD", "SHLVL", "_"}
 _STEERING = re.compile(r"\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
+# The commands of ours that serve.
+_SERVE = re.compile(r"twopipes (?:run|dev|tap|keep|bridge|hub|mock) (?!status|logs|stop)")
+_ADDRESS = re.compile(r" --(?:http|unix|tcp) ")
+_LISTENS = "listens on|connect to"
 _PROGRAM = "#!{python}\nimport sys\nfrom twopipes._cli import main\nsys.exit(main())\n"
 # Makes the terminal its own, as a shell would have it, so that it can be typed at; then becomes the shell.
 _WITH_A_TERMINAL = """
@@ -86,6 +92,7 @@ class Sandbox:
         self.folder = self.home
         self._last_code = 0
         self._shells: list[subprocess.Popen[bytes]] = []
+        self._replaced: dict[str, str] = {}
         self._environment = {
             "HOME": str(self.home),
             "USER": "ada",
@@ -140,7 +147,32 @@ class Sandbox:
         name, _, value = variable.partition("=")
         self._environment[name] = value
 
+    def add_launchers(self, names: Sequence[str]) -> None:
+        """Add programs that start the `server.py` of the folder in which they are run."""
+        for name in names:
+            program = self._local / "bin" / name
+            program.write_text("#!/bin/sh\nexec python server.py\n")
+            program.chmod(0o755)
+
+    def replace(self, text: str, other: str) -> None:
+        """Replace a text of the following commands, and show it in their output all the same."""
+        self._replaced[text] = other.format(root=self.root, port=_free_port())
+
     # Running
+
+    def serve(self, command: str) -> Said:
+        """Start a command that serves until the page ends, and return its output so far, once it listens or fails."""
+        out = self._state / f"served-{len(self._shells)}"
+        with out.open("wb") as file:
+            shell = self._start(self._typed(command), file.fileno(), stdin=subprocess.DEVNULL, env=self._environment)
+        deadline = time.monotonic() + BOUND
+        while not re.search(_LISTENS, text := out.read_text(errors="replace")):
+            if code := shell.poll():
+                return Said(self.presentable(text), code)
+            if code == 0 or time.monotonic() > deadline:
+                raise CommandFailed(f"{command!r} does not listen; its output:\n{text}")
+            time.sleep(_LOOK)
+        return Said(self.presentable(text), 0)
 
     def run_hidden(self, command: str) -> None:
         """Run a command that must succeed and whose output is not shown."""
@@ -187,7 +219,10 @@ class Sandbox:
 
     def presentable(self, text: str) -> list[str]:
         """Return the output as lines, without paths of this machine and terminal control codes."""
-        text = on_the_screen(text).replace(str(self.root), "")
+        text = on_the_screen(text)
+        for written, used in self._replaced.items():
+            text = text.replace(used, written)
+        text = text.replace(str(self.root), "")
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         text = text.replace(str(self._base), f"/usr/local/bin/{version}")
         text = re.sub(r"\bLinux (\d+\.\d+)[^\s,]*", r"Linux \1", text)
@@ -201,7 +236,13 @@ class Sandbox:
         leave = f"code=$?; pwd > {self._state}/folder; env -0 > {self._state}/variables; exit $code"
         # Found whatever the PATH of the page is.
         program = f'twopipes() {{ "{self._local}/bin/twopipes" "$@"; }}'
-        return f"trap '{leave}' EXIT\n{program}\n(exit {self._last_code})\n{command}"
+        return f"trap '{leave}' EXIT\n{program}\n(exit {self._last_code})\n{self._typed(command)}"
+
+    def _typed(self, command: str) -> str:
+        """Return the command with its replaced texts."""
+        for written, used in self._replaced.items():
+            command = command.replace(written, used)
+        return command
 
     def _take_over(self) -> None:
         """Read what the shell saved; an interrupted one saves nothing."""
@@ -275,6 +316,22 @@ class Sandbox:
         )
         self._shells.append(shell)
         return shell
+
+
+def _free_port() -> int:
+    """Return a port that is free, below those that systems give to outgoing connections."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
+
+
+def serves(command: str) -> str:
+    """Return where a command serves: at an ``address``, on ``stdio``, or nowhere (an empty string)."""
+    if not _SERVE.match(command):
+        return ""
+    return "address" if _ADDRESS.search(command.partition(" -- ")[0]) else "stdio"
 
 
 def on_the_screen(text: str) -> str:

@@ -23,7 +23,7 @@ _EXAMPLES = [
     "twopipes new weather                    (in the new folder weather)",
     "twopipes new weather ~/code/weather     (in that folder)",
     "twopipes new weather --here             (in the current folder)",
-    "twopipes new weather --owner ada        (for the MCP registry)",
+    "twopipes new forecast --owner ada       (for the MCP registry)",
 ]
 
 
