@@ -104,6 +104,19 @@ def connect_pair(path: str) -> str:
 
 
 @server.tool
+def listen_on_a_path(path: str) -> str:
+    """Listen on a Unix socket, and connect to it."""
+
+    def act():
+        with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+            listener.bind(path)
+            listener.listen()
+            client.connect(path)
+
+    return attempt(act)
+
+
+@server.tool
 def in_a_child(tool: str, argument: str) -> str:
     """Run another tool in a process of its own, in its own session."""
     words = [sys.executable, __file__, tool, argument]
@@ -146,6 +159,23 @@ def leave_a_daemon() -> int:
     """Start a process that leaves the group of the server, and return its id as this server sees it."""
     words = [sys.executable, "-c", "import signal; signal.pause()"]
     return subprocess.Popen(words, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid
+
+
+_LATER = """
+import os, sys
+sys.stdin.read()  # ends with the server
+words = [sys.executable, sys.argv[1], "read", sys.argv[2]]
+output = os.open(sys.argv[3], os.O_WRONLY)
+os.dup2(output, 1)
+os.execv(words[0], words)
+"""
+
+
+@server.tool
+def read_later(path: str, result: str) -> None:
+    """Start a process that leaves the group of the server, waits for the end of the server, and then reads a file."""
+    words = [sys.executable, "-c", _LATER, __file__, path, result]
+    subprocess.Popen(words, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
 
 @server.tool

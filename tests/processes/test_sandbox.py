@@ -13,7 +13,7 @@ import pytest
 
 from processes.children import is_running, run
 from processes.launching import NET
-from processes.sandboxes import BUBBLEWRAP, CODE, ENGINES, SERVER, descendants, with_every_engine
+from processes.sandboxes import BUBBLEWRAP, CODE, ENGINES, LANDLOCK, SERVER, descendants, with_every_engine
 from twopipes import RestartPolicy, connect
 from twopipes.errors import ServerExited
 from twopipes.settings import Sandbox
@@ -211,6 +211,34 @@ def test_home_and_temporary_folder_are_private_and_writable(engine, folder, tmp_
     assert not Path("/tmp/twopipes-private").exists()
 
 
+@with_and_without
+def test_shared_memory_is_private_with_bubblewrap_and_refused_by_landlock(engine, folder):
+    path = Path(f"/dev/shm/twopipes-{os.getpid()}")
+
+    async def body():
+        async with confined(engine, folder) as client:
+            check("landlock" if engine == "landlock" else None, await outcome(client, "write", path=str(path)))
+
+    try:
+        run(body())
+        assert path.exists() is (engine is None)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("engine", [LANDLOCK])
+def test_home_and_temporary_folder_cannot_be_written_with_landlock(engine, folder, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+
+    async def body():
+        async with confined(engine, folder, env={"HOME": str(home)}) as client:
+            check(engine, await outcome(client, "write", path=str(home / "cache")))
+            check(engine, await outcome(client, "write", path=f"/tmp/twopipes-{os.getpid()}"))
+
+    run(body())
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @with_and_without
 def test_root_loses_its_capabilities(engine, folder, secret):
@@ -302,6 +330,20 @@ def test_a_server_listens_for_itself_with_bubblewrap(engine, folder):
     async def body():
         async with confined(engine, folder) as client:
             check(None if engine == "bubblewrap" else engine, await outcome(client, "listen"))
+
+    run(body())
+
+
+@with_and_without
+@pytest.mark.parametrize("network", [False, True])
+def test_a_server_makes_unix_sockets_with_bubblewrap_and_no_network_only(engine, folder, tmp_path, network):
+    writable = tmp_path / "writable"
+    writable.mkdir()
+
+    async def body():
+        async with confined(engine, folder, write=[writable], network=network) as client:
+            refuses = None if engine == "bubblewrap" and not network else engine
+            check(refuses, await outcome(client, "listen_on_a_path", path=str(writable / "socket")))
 
     run(body())
 
@@ -415,3 +457,25 @@ def test_a_process_that_left_the_group_ends_with_the_sandbox(engine, folder):
             await asyncio.sleep(0.01)
 
     run(body())
+
+
+@pytest.mark.parametrize("engine", [pytest.param(None, id="none"), LANDLOCK])
+def test_a_process_that_left_the_group_outlives_landlock_and_is_still_confined(engine, folder, tmp_path, secret):
+    writable = tmp_path / "writable"
+    writable.mkdir()
+    pipe = writable / "result"
+    os.mkfifo(pipe)
+    result = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(result, True)
+
+    async def body():
+        async with confined(engine, folder, write=[writable]) as client:
+            await client.call_tool("read_later", {"path": str(secret), "result": str(pipe)})
+        while not (text := os.read(result, 1000)):  # until the process has opened it
+            await asyncio.sleep(0.01)
+        check(engine, text.decode().strip(), "the secret")
+
+    try:
+        run(body())
+    finally:
+        os.close(result)
