@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Raw
 from msgspec import json as msgspec_json
 
-from twopipes._gateway.hub.listing import adapted, renamed
+from twopipes._gateway.hub.links import Links
+from twopipes._gateway.hub.listing import adapted
 from twopipes._gateway.hub.member import Member
+from twopipes._gateway.hub.renamed import RenamedLists
 from twopipes._gateway.manifest import LISTS
 from twopipes._gateway.translate import decode_members
 from twopipes._host.names import NameTable
@@ -25,6 +27,9 @@ OWN_URIS: Final = "twopipes://hub/"
 """How the URIs of the hub's own resources begin. No server can offer one."""
 _NAMED: Final = ("tools/list", "prompts/list")
 _TEMPLATES: Final = "resources/templates/list"
+# Schemes that say nothing about the server of a URI.
+_COMMON_SCHEMES: Final = frozenset({"", "file", "http", "https", "data", "urn", "ui"})
+_MAX_SCHEME: Final = 100
 
 
 class Catalogue:
@@ -40,6 +45,7 @@ class Catalogue:
         tools: The names of tools.
         prompts: The names of prompts.
         hides_tools: Whether the tools of servers are not listed, because the hub's own tools find them.
+        links: The URIs in results of servers.
     """
 
     def __init__(
@@ -48,11 +54,14 @@ class Catalogue:
         self.tools = NameTable(separator)
         self.prompts = NameTable(separator)
         self.hides_tools = False
+        self._renamed = RenamedLists({"tools/list": self.tools, "prompts/list": self.prompts})
         self._members = members
         self._own = own
         self._page_size = page_size
+        self.links = Links()
         self._uris: dict[str, Member] = {}
         self._templates: dict[str, tuple[UriTemplate | None, Member]] = {}
+        self._schemes: dict[str, dict[str, Member]] = {}  # the servers that use a scheme, by name
         self._collisions: dict[str, str] = {}  # by URI or template: what to report
         self._merged: dict[tuple[str, str], dict[str, Raw]] = {}  # by method and revision
         self._whole: dict[tuple[str, str], RawResult] = {}  # the first pages, likewise
@@ -68,6 +77,8 @@ class Catalogue:
         """Forget a server."""
         self.tools.remove_server(member.name)
         self.prompts.remove_server(member.name)
+        self._renamed.forget(member)
+        self.links.forget(member.name)
         self._route()
         self.forget()
 
@@ -101,6 +112,13 @@ class Catalogue:
 
     # Lists
 
+    async def prepare(self, method: str, target: Dialect) -> None:
+        """Do the expensive part of :meth:`page` in portions, so that long lists do not block the event loop."""
+        is_hidden = method == "tools/list" and self.hides_tools
+        if method in _NAMED and not is_hidden and (method, target.revision) not in self._merged:
+            for member in list(self._members.values()):
+                await self._renamed.prepare(member, method, target)
+
     def page(self, method: str, target: Dialect, cursor: str | None, server: Implementation) -> RawResult:
         """Return a page of a merged list for a host that speaks ``target``.
 
@@ -129,7 +147,7 @@ class Catalogue:
         named = self.tools.find(name)
         if named is None:
             return None
-        return dict(self._named(self._members[named.server], "tools/list", target)).get(name)
+        return self._renamed.get(self._members[named.server], "tools/list", target).get(name)
 
     def _items(self, method: str, target: Dialect) -> Iterator[tuple[str, Raw]]:
         own = {item[0]: item[1] for item in self._own[method](target)}
@@ -137,16 +155,11 @@ class Catalogue:
         if method == "tools/list" and self.hides_tools:
             return
         for member in self._members.values():
-            items = self._named(member, method, target) if method in _NAMED else self._located(member, method, target)
+            if method in _NAMED:
+                items: Iterable[tuple[str, Raw]] = self._renamed.get(member, method, target).items()
+            else:
+                items = self._located(member, method, target)
             yield from ((key, raw) for key, raw in items if key not in own)
-
-    def _named(self, member: Member, method: str, target: Dialect) -> Iterator[tuple[str, Raw]]:
-        """Yield the tools or prompts of a server with their public names."""
-        items: dict[str, Raw] = {}
-        for key, raw in _adapted(member, method, target):
-            items.setdefault(key, raw)
-        table = self.tools if method == "tools/list" else self.prompts
-        yield from ((public, renamed(items[name], public)) for public, name in table.names(member.name).items() if name in items)
 
     def _located(self, member: Member, method: str, target: Dialect) -> Iterator[tuple[str, Raw]]:
         """Yield the resources or templates that belong to a server."""
@@ -158,9 +171,15 @@ class Catalogue:
     # Routes of URIs
 
     def owner_of(self, uri: str) -> Member | None:
-        """Return the server of a resource: the one that lists it, has a template for it, or is the only one with resources."""
-        found = self.listed_owner_of(uri)
-        candidates = self.with_resources() if found is None else [found]
+        """Return the server of a resource; ``None`` if that may be several.
+
+        It is the one that lists it, or has a template for it, or had it in a result, or else the only one whose resources have its
+        scheme, or the only one with resources.
+        """
+        found = self.listed_owner_of(uri) or self._members.get(self.links.server_of(uri) or "")
+        if found is not None:
+            return found
+        candidates = list(self._schemes.get(_scheme_of(uri), {}).values()) or self.with_resources()
         return candidates[0] if len(candidates) == 1 else None
 
     def listed_owner_of(self, uri: str) -> Member | None:
@@ -169,10 +188,14 @@ class Catalogue:
             return self._uris[uri]
         if uri in self._templates:
             return self._templates[uri][1]
-        matching = (
-            member for template, member in self._templates.values() if template is not None and template.match(uri) is not None
-        )
-        return next(matching, None)
+        matching = {
+            text: member
+            for text, (template, member) in self._templates.items()
+            if template is not None and template.match(uri) is not None
+        }
+        # A template that matches every URI, such as {+uri}, does not take those of other servers.
+        specific = (member for text, member in matching.items() if _scheme_of(text))
+        return next(specific, next(iter(matching.values()), None))
 
     def with_resources(self) -> list[Member]:
         """Return the servers that have resources."""
@@ -182,6 +205,7 @@ class Catalogue:
         """Find out again which URI belongs to whom: the first server that lists it, in the order of the user."""
         self._uris.clear()
         self._templates.clear()
+        self._schemes.clear()
         self._collisions.clear()
         for member in self._members.values():
             for uri in (item.key for item in member.offered("resources/list")):
@@ -191,12 +215,21 @@ class Catalogue:
                 self._claim(text, member, owner)
 
     def _claim(self, uri: str, member: Member, owner: Member) -> None:
+        scheme = _scheme_of(uri)
+        if scheme not in _COMMON_SCHEMES:
+            self._schemes.setdefault(scheme, {})[member.name] = member
         if uri.startswith(OWN_URIS):
             self._collisions[uri] = f"{uri} of {member.name!r} is not offered, because {OWN_URIS} belongs to the hub"
             self._uris.pop(uri, None)
             self._templates.pop(uri, None)
         elif owner is not member:
             self._collisions[uri] = f"{uri} is offered by {owner.name!r} and by {member.name!r}; the one of {owner.name!r} is used"
+
+
+def _scheme_of(text: str) -> str:
+    """Return the scheme of a URI or a template; empty if it has none, or one with a variable."""
+    scheme, colon, _ = text[:_MAX_SCHEME].partition(":")
+    return scheme.lower() if colon and "{" not in scheme else ""
 
 
 def _adapted(member: Member, method: str, target: Dialect) -> Iterator[tuple[str, Raw]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from msgspec import DecodeError, Raw, Struct
+from msgspec import DecodeError, Raw, Struct, defstruct
 from msgspec import json as msgspec_json
 from msgspec.json import Decoder
 
@@ -23,6 +24,10 @@ _KEYS: Final = {
     "resources/list": "uri",
     "resources/templates/list": "uriTemplate",
 }
+# Items that are read before other tasks of the event loop run.
+_AT_ONCE: Final = 1000
+# One decoder for each list: the key is all that is decoded of an item.
+_decode_key: Final = {method: Decoder(defstruct(key, [(key, str)])).decode for method, key in _KEYS.items()}
 _decode_items = Decoder(list[Raw]).decode
 _decode_annotations = Decoder(ToolAnnotations | None).decode
 _UNREADABLE: Final = (DecodeError, UnicodeDecodeError, RecursionError)
@@ -73,7 +78,9 @@ async def read_list(fetch: Fetch, method: str, *, max_pages: int | None) -> Read
             cursor = next_cursor(page)
         except _UNREADABLE as error:
             raise RemoteProtocolError(f"the result of {method} is not a list: {error}") from None
-        for raw in found:
+        for number, raw in enumerate(found, 1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # a page may have any number of items
             key = _key_of(method, raw)
             if key is None:
                 fault = f"{method} has an item without a valid {_KEYS[method]}; it is left out"
@@ -122,7 +129,6 @@ def _translated(method: str, items: Sequence[Item], source: Dialect, target: Dia
 
 def _key_of(method: str, raw: Raw) -> str | None:
     try:
-        key = msgspec_json.decode(translate.decode_members(raw).get(_KEYS[method], b"null"))
+        return getattr(_decode_key[method](raw), _KEYS[method]) or None
     except _UNREADABLE:
         return None
-    return key if isinstance(key, str) and key else None

@@ -49,6 +49,7 @@ _LONGEST_RETRY: Final = 300.0
 _MAX_AGE: Final = 5.0
 
 _UNCOUNTED: Final = nullcontext()
+_NO_ITEMS: Final[list[Item]] = []
 
 
 class MemberSettings(Struct, frozen=True, kw_only=True):
@@ -110,6 +111,7 @@ class Member:
         self.back: Back | None = None
         self.problem: TwopipesError | None = None
         self.lists: dict[str, list[Item]] = {}
+        self._offered: tuple[list[Item], list[Item]] = (_NO_ITEMS, _NO_ITEMS)  # the tools, and those that pass the filters
         self.level: LoggingLevel | None = None
         self.after: asyncio.Task[None] | None = None
         self._settings = settings
@@ -159,13 +161,16 @@ class Member:
         return error.describe(self._settings.option_names)
 
     def offered(self, method: str) -> list[Item]:
-        """Return the items of a list that pass the filters."""
-        items = self.lists.get(method, [])
+        """Return the items of a list that pass the filters: the same object until the list changes."""
+        items = self.lists.get(method, _NO_ITEMS)
         if method != "tools/list":
             return items
-        own = self.config.tools if isinstance(self.config, ServerConfig) else None
-        filters = [each for each in (own, self._settings.tools) if each is not None]
-        return [item for item in items if all(each.allows(item.tool()) for each in filters)] if filters else items
+        if self._offered[0] is not items:
+            own = self.config.tools if isinstance(self.config, ServerConfig) else None
+            filters = [each for each in (own, self._settings.tools) if each is not None]
+            allowed = [item for item in items if all(each.allows(item.tool()) for each in filters)] if filters else items
+            self._offered = (items, allowed)
+        return self._offered[1]
 
     def is_awaited(self, method: str | None = None) -> bool:
         """Whether it is being opened, and this list (or, without one, what it reports about itself) is not known yet.

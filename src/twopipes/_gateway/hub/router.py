@@ -95,7 +95,8 @@ class Router:
         owner = self._catalogue.owner_of(uri)
         if owner is None:
             names = ", ".join(repr(member.name) for member in self._catalogue.with_resources())
-            hint = f"; no server lists it or has a template for it. Servers with resources: {names}" if names else ""
+            unknown = "no server lists it, has a template for it or had it in a result"
+            hint = f"; {unknown}. Servers with resources: {names}" if names else ""
             raise NotFound(
                 "resource", uri, message=f"Unknown resource: {uri}{hint}{self._missing('resources/list')}", data={"uri": uri}
             )

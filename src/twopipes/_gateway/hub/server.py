@@ -252,6 +252,7 @@ class HubServer(PassingServer):
         self._listed.add(LISTS[call.method][1])
         for member in self.members.values():
             member.refresh_unannounced(call.method)
+        await self.catalogue.prepare(call.method, call.dialect)
         return self.catalogue.page(call.method, call.dialect, params.cursor, self.info)
 
     async def _call_tool(self, context: Context) -> Result:
@@ -356,6 +357,8 @@ class HubServer(PassingServer):
         except TwopipesError as error:
             failure = translate.failure(error, context.call, self._option_names)
             raise InternalError(f"server {member.name!r}: {failure.message}") from error
+        if isinstance(result, RawResult):
+            self.catalogue.links.add(member.name, result.raw)
         if isinstance(result, RawResult) and context.call.dialect.modern and asks_for_input(context.call.method, result.raw):
             return RawResult(bind_questions(result.raw, member.name))
         return result

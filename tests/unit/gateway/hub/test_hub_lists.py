@@ -11,6 +11,7 @@ from twopipes._gateway.hub.member import MemberSettings
 from twopipes._gateway.hub.server import HubServer
 from twopipes._host.config import ServerConfig
 from twopipes._host.filters import ToolFilter
+from twopipes._protocol.dialect import dialect
 
 CHANGED = "notifications/tools/list_changed"
 
@@ -267,3 +268,46 @@ async def test_a_hub_with_few_servers(count):
 @scene
 async def test_a_hub_that_never_ran_serves_nothing():
     assert HubServer({}).members == {}
+
+
+@fronts
+@scene
+async def test_a_long_list_is_renamed_completely_and_follows_its_changes(front):
+    long = [f"t{number}" for number in range(900)]
+    fake = FakeServer({"tools/list": tools(*long, long[3])})
+    async with through_hub({"x": fake, "y": FakeServer({"tools/list": tools("a")})}, front) as (host, hub):
+        assert await names_of(host) == [*(f"x__{name}" for name in long), "y__a"]
+        fake.answers["tools/list"] = tools(*long[:600], description="new")
+        fake.notify(CHANGED)
+        await turn_until(lambda: len(hub.members["x"].tools) == 600)
+        listed = (await host.result("tools/list"))["tools"]
+    assert [tool["name"] for tool in listed] == [*(f"x__{name}" for name in long[:600]), "y__a"]
+    assert {tool.get("description") for tool in listed[:-1]} == {"new"}
+
+
+@scene
+async def test_a_list_that_changes_while_it_is_renamed_is_renamed_again():
+    fake = FakeServer({"tools/list": tools(*(f"t{number}" for number in range(1200)))})
+    async with through_hub({"x": fake}, LATEST_LEGACY) as (host, hub):
+        await names_of(host)
+        member, spoken = hub.members["x"], dialect("2026-07-28")
+        preparing = asyncio.create_task(hub.catalogue.prepare("tools/list", spoken))
+        await asyncio.sleep(0)
+        member.lists["tools/list"] = member.lists["tools/list"][:500]
+        hub.catalogue.update(member, "tools/list")
+        await preparing
+        listed = hub.catalogue.page("tools/list", spoken, None, hub.info)
+    assert bytes(listed.raw).count(b'"x__t') == 500
+
+
+@scene
+async def test_other_tasks_run_while_a_long_list_is_renamed():
+    fake = FakeServer({"tools/list": tools(*(f"t{number}" for number in range(1200)))})
+    async with through_hub({"x": fake}, LATEST_LEGACY) as (host, hub):
+        await names_of(host)
+        preparing = asyncio.create_task(hub.catalogue.prepare("tools/list", dialect("2026-07-28")))
+        turns = 0
+        while not preparing.done():
+            turns += 1
+            await asyncio.sleep(0)
+    assert turns >= 4

@@ -70,8 +70,65 @@ async def test_a_uri_that_may_belong_to_several_servers_is_refused(front):
         error = await host.error("resources/read", uri="c:1")
     assert error["code"] == (-32602 if front == "2026-07-28" else -32002)
     assert error["data"] == {"uri": "c:1"}
-    assert error["message"].endswith("no server lists it or has a template for it. Servers with resources: 'x', 'y'")
+    assert error["message"].endswith(
+        "no server lists it, has a template for it or had it in a result. Servers with resources: 'x', 'y'"
+    )
     assert all(each.of("resources/read") == [] for each in servers.values())
+
+
+@combinations
+@scene
+async def test_a_link_in_a_result_is_read_from_the_server_that_made_it(front, back):
+    link, embedded = {"type": "resource_link", "uri": "https://h/1", "name": "1"}, {"uri": "https://h/2", "text": "2"}
+    content = [{"type": "text", "text": "see"}, link, {"type": "resource", "resource": embedded}]
+    prompt = {"messages": [{"role": "user", "content": {"type": "resource", "resource": {"uri": "https://h/3", "text": "3"}}}]}
+    more = {
+        "tools/list": {"tools": [{"name": "find", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": content},
+        "prompts/list": {"prompts": [{"name": "show"}]},
+        "prompts/get": prompt,
+    }
+    servers = {"x": server("x", "a:1", back=back), "y": server("y", "b:1", back=back, **more)}
+    async with through_hub(servers, front) as (host, hub):
+        await host.error("resources/read", uri="https://h/1")
+        await host.result("tools/call", name="y__find", arguments={})
+        await host.result("prompts/get", name="y__show")
+        assert [await read(host, f"https://h/{number}") for number in (1, 2, 3)] == ["y", "y", "y"]
+        await hub.remove("y")
+        assert await read(host, "https://h/1") == "x"  # the only one with resources
+
+
+@fronts
+@scene
+async def test_a_uri_goes_to_the_only_server_with_resources_of_its_scheme(front):
+    servers = {
+        "x": server("x", "notes://1", "file:///a"),
+        "y": server("y", has=["github://{repo}/issues"]),
+        "z": server("z", "db://1"),
+        "z2": server("z2", "DB://2"),
+    }
+    async with through_hub(servers, front) as (host, _):
+        assert [await read(host, uri) for uri in ("notes://2", "github://a/b/c")] == ["x", "y"]
+        for uri in ("db://3", "file:///b", "other://1", "no scheme"):
+            assert "Servers with resources" in (await host.error("resources/read", uri=uri))["message"]
+
+
+@fronts
+@scene
+async def test_a_template_that_matches_everything_does_not_take_the_resources_of_others(front):
+    servers = {"x": server("x", has=["{+uri}"]), "y": server("y", has=["users://{id}"])}
+    async with through_hub(servers, front) as (host, _):
+        assert [await read(host, uri) for uri in ("users://7", "other://7")] == ["y", "x"]
+
+
+@scene
+async def test_a_server_cannot_take_a_resource_of_another_one_by_a_link():
+    link = {"type": "resource_link", "uri": "b:1", "name": "x"}
+    more = {"tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}, "tools/call": {"content": [link]}}
+    servers = {"x": server("x", "a:1", **more), "y": server("y", "b:1")}
+    async with through_hub(servers, LATEST_LEGACY) as (host, _):
+        await host.result("tools/call", name="x__t", arguments={})
+        assert await read(host, "b:1") == "y"
 
 
 @scene
