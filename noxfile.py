@@ -23,13 +23,6 @@ UNIT = ["tests/unit", "tests/properties", "tests/test_conversations.py", "tests/
 # Everything else, but the mutants: loading hundreds of them to run none takes seconds in every process.
 NOT_UNIT = ["tests", *(f"--ignore={path}" for path in [*UNIT, "tests/check"])]
 END_TO_END = ["tests/processes", "tests/test_gateway_transcripts.py", "tests/test_hub_transcripts.py", "tests/hostile"]
-# The gateways are programs with an event loop of their own, which is never eager: a call would overtake an answer there.
-GATEWAYS = ["bridge", "dev", "gateway", "hub", "keep", "share"]
-# Known differences of uvloop; docs/explanation/rough-edges.md describes them.
-DIFFERENT_WITH_UVLOOP = [
-    "tests/processes/test_failing_handlers.py::test_an_exit_in_a_subtask_of_a_tool_gets_a_response_and_ends_the_process",
-    "tests/processes/test_forking.py::test_a_tool_that_forks_in_another_way_gets_one_response[fork_and_await-1]",
-]
 LOOPS = Path("tests/event_loops")
 # What an event loop must say about itself, so that a session cannot pass with the usual one.
 SEEN = {
@@ -81,13 +74,7 @@ def with_loop(session: nox.Session, kind: str) -> None:
     (packages / "twopipes_test_loop.pth").write_text("import twopipes_test_loop\n", encoding="utf-8")
     session.run("python", "-c", SEEN[kind])
     # The file that changes the loop imports modules itself.
-    left_out = ["-k", "not test_little_is_imported"]
-    if kind == "uvloop":
-        left_out += [f"--deselect={name}" for name in DIFFERENT_WITH_UVLOOP]
-    if kind == "eager":
-        left_out += [f"--ignore-glob=tests/processes/test_{name}*.py" for name in GATEWAYS]
-        left_out += ["--ignore=tests/test_gateway_transcripts.py"]
-    pytest(session, *END_TO_END, left_out=left_out)
+    pytest(session, *END_TO_END, left_out=["-k", "not test_little_is_imported"])
 
 
 @nox.session(python="3.13")

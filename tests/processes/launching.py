@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -41,6 +42,16 @@ INITIALIZE = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
+
+
+def _tasks_are_eager() -> bool:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return loop.get_task_factory() is not None
+
+
+# `nox -s eager` runs the tests and the servers so.
+TASKS_ARE_EAGER = _tasks_are_eager()
 
 
 def meta(**capabilities: Any) -> dict:

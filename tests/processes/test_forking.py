@@ -1,6 +1,5 @@
 """Tools that fork: only one server writes to a wire, whatever the copy in the child does (FR-04)."""
 
-import asyncio
 import json
 import os
 import signal
@@ -8,17 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from processes.launching import INITIALIZE, INITIALIZED, PING, call, lines, text_of
+from processes.launching import INITIALIZE, INITIALIZED, PING, TASKS_ARE_EAGER, call, lines, text_of
 
-
-def tasks_are_eager():
-    loop = asyncio.new_event_loop()
-    loop.close()
-    return loop.get_task_factory() is not None
-
-
-# `nox -s eager` runs the tests and the servers so.
-TASKS_ARE_EAGER = tasks_are_eager()
 # Each tool forks, waits for its child and returns how it ended; or a library does that for it.
 FORKING = """
     import asyncio, multiprocessing, os, signal, subprocess, sys, time

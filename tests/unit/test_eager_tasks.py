@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from fake_server import FakeServer, scene
+import sessions
+from fake_server import FakeServer, scene, text
+from gateways import through
 from inmemory import LATEST_LEGACY, connected, turn_until
 from twopipes import RestartPolicy, Server
 from twopipes._channels.memory import CAPACITY
@@ -39,6 +41,23 @@ async def test_a_response_that_does_not_fit_into_the_pipe_does_not_block_the_nex
         client.listen()
         await client.line_of(first)
         assert await client.text("repeat", count=3) == "xxx"
+
+
+@scene
+async def test_a_call_does_not_overtake_an_answer_in_a_gateway():
+    """A server that asked for the roots expects them before the next call."""
+    make_tasks_eager()
+    fake = FakeServer({"tools/call": text("t")}, speaks=LATEST_LEGACY)
+    async with through(fake, LATEST_LEGACY) as (host, _, _):
+        await host.settle()
+        host.answer = lambda *_: None  # not yet
+        asking = asyncio.create_task(fake.ask("roots/list"))
+        question = await host.until(lambda: next((line for line in host.lines if line.get("method") == "roots/list"), None))
+        roots = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
+        host.send(roots, sessions.request("call", "tools/call", name="t", arguments={}))  # the gateway reads both at once
+        await host.line_of("call")
+        await asking
+        assert [line.get("method", "answer") for line in fake.lines[-2:]] == ["answer", "tools/call"]
 
 
 @scene

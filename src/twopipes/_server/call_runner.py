@@ -74,6 +74,7 @@ class CallRunner(SessionPump[ServerSession]):
         self._around_internal = around_internal
         self._contexts: dict[Call, Context] = {}
         self._is_starting = False
+        self._deliveries = 0  # chunks whose answers are on their way to those who wait for them
         # Calls that wait to be started, in order. A cancelled one is removed at once, because its arguments may be large.
         self._queue: OrderedDict[Call, None] = OrderedDict()
         self._waiting_for_client = 0
@@ -153,6 +154,7 @@ class CallRunner(SessionPump[ServerSession]):
     # Events and handlers
 
     def _handle(self, events: list[Event]) -> None:
+        has_answers = False
         for event in events:
             match event:
                 case CallReceived():
@@ -165,21 +167,32 @@ class CallRunner(SessionPump[ServerSession]):
                     self._cancel(event.call)
                 case InputsAnswered() if event.call in self._contexts:
                     self._contexts[event.call]._deliver_answers(event.answers)
+                    has_answers = True
                 case InputsAnswered():
                     # Its handler did not wait for the answers (a timeout of its own, perhaps): start another one with them.
                     self._queue[event.call] = None
                 case RequestEnded() if event.asked in self._session_questions:
                     _settle(self._session_questions[event.asked], event)
+                    has_answers = True
                 case NotificationReceived() if self._on_notification is not None:
                     self._on_notification(self, event)
+        if has_answers:
+            self._deliveries += 1
+            self.loop.call_soon(self._delivered)  # after the tasks that get the answers
         if self._queue:
             self._start_queued()
+
+    def _delivered(self) -> None:
+        self._deliveries -= 1
+        self._start_queued()
 
     def _start_queued(self) -> None:
         if self._is_over:
             self._queue.clear()  # their responses would not be read
         if self._is_starting:
             return  # a handler was done as soon as it was started; the loop below is still running
+        if self._deliveries:
+            return  # with an eager task factory a call would overtake an answer that was received before it
         self._is_starting = True
         try:
             # While the peer does not read, no more responses are made: those that wait to be read are enough.
@@ -232,6 +245,8 @@ class CallRunner(SessionPump[ServerSession]):
     async def _work(self, context: Context, handler: Next) -> None:
         """Run a handler, and send its result or its failure."""
         call = context.call
+        if self.process.is_forked:
+            exit_at_loop()  # abandon_loop() could not empty the queue of this loop, which is not one of asyncio
         context._has_started = True
         try:
             try:
