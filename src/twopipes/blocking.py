@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from twopipes._blocking.client import InputRequired as InputRequired
     from twopipes._blocking.connect import connect as connect
     from twopipes._blocking.group import ServerGroup as ServerGroup
+    from twopipes._blocking.group_server import GroupServer as GroupServer
     from twopipes._blocking.subscription import Subscription as Subscription
 else:
     from twopipes._lazy import lazy_names
@@ -24,6 +25,7 @@ else:
             "twopipes._blocking.client": "Client InputRequired",
             "twopipes._blocking.connect": "connect",
             "twopipes._blocking.group": "ServerGroup",
+            "twopipes._blocking.group_server": "GroupServer",
             "twopipes._blocking.subscription": "Subscription",
         },
     )

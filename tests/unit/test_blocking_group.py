@@ -10,7 +10,7 @@ import pytest
 from twopipes import Context, Server
 from twopipes._blocking.loop import LoopThread
 from twopipes._channels.memory import memory_pair
-from twopipes.blocking import ServerGroup
+from twopipes.blocking import Client, ServerGroup
 from twopipes.errors import CallDenied, ClientClosed, LocalProtocolError
 from twopipes.host import Allow, Deny, Edit, ServerConfig
 from twopipes.host import ServerGroup as AsyncGroup
@@ -259,3 +259,58 @@ def test_a_group_that_is_not_closed_is_reported_and_closed():
         thread.join(NET)
     assert [each.category for each in complaints] == [ResourceWarning]
     assert "was not closed" in str(complaints[0].message)
+
+
+# The client of one server
+
+
+def test_the_client_of_a_server_is_a_blocking_one():
+    reported = []
+    with ServerGroup(servers()) as group:
+        server = group.servers["sums"]
+        client = server.client
+        assert isinstance(client, Client)
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        client.call_tool("steps", {"count": 3}, on_progress=lambda progress: reported.append(progress.progress))
+        with client:
+            assert [tool.name for tool in client.list_tools()] == ["add", "steps", "grow"]
+        assert client.capabilities.tools is not None
+        assert server == group.servers["sums"]
+        assert len({server, group.servers["sums"], group.servers["asking"]}) == 2
+        assert repr(server) == "<GroupServer sums, ready, 3 tools>"
+        assert [tool.name for tool in server.tools] == ["sums__add", "sums__steps", "sums__grow"]
+        assert (server.name, server.restarts, server.problem, list(server.stderr)) == ("sums", 0, None, [])
+    assert reported == [1, 2, 3]
+    assert (server.state, server.client) == ("closed", None)
+
+
+def test_only_the_group_closes_the_client_of_a_server():
+    with ServerGroup(servers()) as group:
+        with pytest.raises(LocalProtocolError, match=r"belongs to a group; use group\.remove"):
+            group.servers["sums"].client.close()
+        gc.collect()  # the client that was dropped closes nothing
+        assert group.call("sums__add", {"a": 1, "b": 2}).text == "3"
+
+
+def test_a_server_that_is_added_or_reconnected_has_a_blocking_client():
+    with ServerGroup({}) as group:
+        added = group.add("sums", sums())
+        assert added.client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        again = group.reconnect("sums")
+        assert again == added
+        assert again.client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert group.add("broken", ["/nonexistent/server"]).client is None
+
+
+def test_a_client_can_be_used_in_several_threads():
+    results = []
+    with ServerGroup({"sums": sums()}) as group:
+        client = group.servers["sums"].client
+        threads = [
+            threading.Thread(target=lambda n=n: results.append(client.call_tool("add", {"a": n, "b": 0}).text)) for n in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(NET)
+    assert sorted(results) == [str(number) for number in range(8)]

@@ -11,16 +11,17 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from msgspec import structs
 
 from twopipes._blocking import callbacks
-from twopipes._blocking.callbacks import CallbackThread, Progress, in_a_thread, roots_in_a_thread
+from twopipes._blocking.callbacks import CallbackThread, Progress, auth_in_a_thread, in_a_thread, roots_in_a_thread
+from twopipes._blocking.group_server import GroupClient, GroupServer
 from twopipes._blocking.loop import ClientLease, LoopThread
 from twopipes._blocking.waiting import Waiting, blocking, open_in_loop
 from twopipes._channels.base import Channel
+from twopipes._client.client import Client as AsyncClient
 from twopipes._client.options import ClientOptions
 from twopipes._client.targets import target_of
 from twopipes._host.config import ServerConfig
 from twopipes._host.group import ServerGroup as AsyncGroup
 from twopipes._host.group_options import Config
-from twopipes._host.group_server import GroupServer
 from twopipes._host.group_tool import GroupTool
 from twopipes._host.names import NameProblem
 from twopipes._process.shutdown import ShutdownPlan, Wait
@@ -77,6 +78,8 @@ class ServerGroup(Waiting):
     @_parameters_of_the_async_group(AsyncGroup.__init__)
     def __init__(self, servers: Mapping[str, Config], **options: Any) -> None:
         link, slots = _CallbackLink(), asyncio.Semaphore(callbacks.MAX_QUESTIONS)
+        # Slots of its own: a callback that answers a question may wait for a call that needs a token.
+        self._auth_slots = asyncio.Semaphore(callbacks.MAX_QUESTIONS)
         wrapped: dict[str, Any] = {
             **{name: link.wrap(options[name]) for name in _EVENT_CALLBACKS if name in options},
             **{name: in_a_thread(options[name], slots) for name in _QUESTION_CALLBACKS if name in options},
@@ -86,7 +89,12 @@ class ServerGroup(Waiting):
         rare: ClientOptions | None = options.get("options")
         if rare is not None:
             wrapped["options"] = structs.replace(rare, on_notification=link.wrap(rare.on_notification))
+        if isinstance(options.get("auth"), Mapping):
+            wrapped["auth"] = {name: auth_in_a_thread(auth, self._auth_slots) for name, auth in options["auth"].items()}
+        if isinstance(servers, Mapping):
+            servers = {name: _with_threads(config, self._auth_slots) for name, config in servers.items()}
         self._inner: AsyncGroup = AsyncGroup(servers, **{**options, **wrapped})
+        self._question_slots = slots
         self._lease = ClientLease(_longest_plan(servers, options.get("timeouts") or Timeouts()))
         self._link = link
 
@@ -94,8 +102,8 @@ class ServerGroup(Waiting):
 
     @property
     def servers(self) -> dict[str, GroupServer]:
-        """The servers, by name. The ``client`` of a server belongs to the group's event loop; call the methods of the group."""
-        return self._read(lambda: dict(self._inner.servers))
+        """The servers, by name."""
+        return {name: GroupServer(server, self) for name, server in self._read(lambda: dict(self._inner.servers)).items()}
 
     @property
     def tools(self) -> list[GroupTool]:
@@ -119,9 +127,7 @@ class ServerGroup(Waiting):
 
     # Methods
 
-    add = blocking(AsyncGroup.add)
     remove = blocking(AsyncGroup.remove)
-    reconnect = blocking(AsyncGroup.reconnect)
     list_tools = blocking(AsyncGroup.list_tools)
     find_tool = blocking(AsyncGroup.find_tool)
     call = blocking(AsyncGroup.call)
@@ -130,6 +136,25 @@ class ServerGroup(Waiting):
     read_resource = blocking(AsyncGroup.read_resource)
     list_prompts = blocking(AsyncGroup.list_prompts)
     get_prompt = blocking(AsyncGroup.get_prompt)
+
+    def add(self, name: str, config: Config) -> GroupServer:
+        """Add a server, and open it unless the group is lazy. If it cannot be opened, its ``problem`` is the error.
+
+        Raises:
+            LocalProtocolError: There is a server of this name.
+            ClientClosed: The group is closed.
+        """
+        config = _with_threads(config, self._auth_slots)
+        return GroupServer(self._run(lambda: self._inner.add(name, config)), self)
+
+    def reconnect(self, name: str) -> GroupServer:
+        """Close a server and open it again. If it cannot be opened, its ``problem`` is the error.
+
+        Raises:
+            LocalProtocolError: There is no server of this name.
+            ClientClosed: The group is closed.
+        """
+        return GroupServer(self._run(lambda: self._inner.reconnect(name)), self)
 
     def accept(self, name: str) -> GroupTool:
         """Approve the current version of a tool that changed. An approval hook that allows a call does the same.
@@ -183,6 +208,9 @@ class ServerGroup(Waiting):
             raise LocalProtocolError("the group is not open; use with ServerGroup(...) as group, or group.open()")
         return super()._run(run, progress)
 
+    def _client_of(self, inner: AsyncClient) -> GroupClient:
+        return GroupClient(inner, self._loop_thread, self._lease, self._callback_thread, self._question_slots)
+
     def _read(self, read: Callable[[], T]) -> T:
         """Read the state in the thread of the loop, which may be changing it."""
 
@@ -195,6 +223,13 @@ class ServerGroup(Waiting):
             except ClientClosed:  # the loop has ended
                 pass
         return read()
+
+
+def _with_threads(config: Config, slots: asyncio.Semaphore) -> Config:
+    """Return a configuration whose ``auth`` runs in threads, where it may block."""
+    if not isinstance(config, ServerConfig) or config.auth is None:
+        return config
+    return structs.replace(config, auth=auth_in_a_thread(config.auth, slots))
 
 
 def _longest_plan(servers: Mapping[str, Config], timeouts: Timeouts) -> ShutdownPlan:

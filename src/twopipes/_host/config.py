@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from twopipes._client.http_auth import ClientAuth
 from twopipes._client.targets import Target, target_of
 from twopipes._host.filters import ToolFilter
 from twopipes._host.launch import ConfiguredCommand, ConfiguredUrl
@@ -21,7 +22,7 @@ from twopipes.settings import Sandbox, Timeouts
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """How to reach one server of a group: a command or an address, and what applies to it.
 
-    ``repr`` never shows a value of ``env`` or ``headers``, nor the query of a URL.
+    ``repr`` never shows ``auth``, a value of ``env`` or ``headers``, nor the query of a URL.
 
     Args:
         command: The executable and its arguments. Give this or ``url``.
@@ -29,6 +30,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         env: Variables for the child. A value may be a reference, which is resolved whenever the server is started.
         cwd: The child's working folder.
         headers: Headers for each request to a URL. A value may be a reference.
+        auth: The authorization for a URL, as in ``connect()``: a bearer token, a function that returns one, or an object that
+            answers challenges. A token may be a reference.
         environment: What the child gets in addition to ``env``; see :class:`ServerCommand`.
         enabled: Whether a group connects to it.
         timeouts: How long to wait for this server; those of the group by default.
@@ -47,6 +50,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] | None = None
     cwd: str | os.PathLike[str] | None = None
     headers: Mapping[str, str] | None = None
+    auth: ClientAuth | None = None
     environment: EnvironmentPolicy = "minimal"
     enabled: bool = True
     timeouts: Timeouts | None = None
@@ -62,7 +66,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
             raise LocalProtocolError("a ServerConfig needs either command= or url=")
         if self.command is not None:
             force_setattr(self, "command", self._server_command().argv)
-            foreign: dict[str, object] = {"headers": self.headers}
+            foreign: dict[str, object] = {"headers": self.headers, "auth": self.auth}
         else:
             foreign = {"env": self.env, "cwd": self.cwd, "sandbox": self.sandbox}
         wrong = [f"{name}=" for name, value in foreign.items() if value]
@@ -80,8 +84,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
             raise ConfigError(self.problem)
         if self.command is not None:
             return ConfiguredCommand(self._server_command(), self.folder)
-        if self.headers:
-            return ConfiguredUrl(str(self.url), self.headers, self.folder)
+        if self.headers or self.auth is not None:
+            return ConfiguredUrl(str(self.url), self.headers or {}, self.auth, self.folder)
         return target_of(self.url)
 
     @property
@@ -99,6 +103,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
             value = getattr(self, field)
             if field in {"env", "headers"} and value is not None:
                 yield field, dict.fromkeys(value, MASK)
+            elif field == "auth" and value is not None:
+                yield field, MASK
             elif field == "url" and value is not None:
                 yield field, f"{value.partition('?')[0]}?{MASK}" if "?" in value else value
             elif value != _DEFAULTS[field]:

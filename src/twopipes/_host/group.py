@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.client import Client
+from twopipes._client.http_auth import ClientAuth
 from twopipes._client.options import ClientOptions, OnProgress, Validate
 from twopipes._client.results import CallResult
 from twopipes._host.approval import Approvals, Approve, ToolChange
@@ -82,6 +83,7 @@ class ServerGroup:
         limits: How much data to hold for each server; by default also at most 20,000 tools.
         restart: When to restart a server that exited. With ``when="never"``, a call does not open it again either.
         sandbox: What children may do, for servers without a policy of their own.
+        auth: The authorization for servers at a URL, by their names, as in ``connect()``; also ``ServerConfig(auth=...)``.
         trace: A folder in which to record each conversation.
         options: Rarely needed options; its ``on_notification`` gets the name of the server first.
 
@@ -112,11 +114,14 @@ class ServerGroup:
         limits: Limits | None = None,
         restart: RestartPolicy | None = None,
         sandbox: Sandbox | None = None,
+        auth: Mapping[str, ClientAuth] | None = None,
         trace: str | os.PathLike[str] | None = None,
         options: ClientOptions | None = None,
     ) -> None:
         if not isinstance(servers, Mapping):
             raise LocalProtocolError(f"ServerGroup() takes a dict of servers, or load(FILE), got {servers!r}")
+        if not isinstance(auth, Mapping | None):  # one token for all servers would reach each of them
+            raise LocalProtocolError("auth= of a ServerGroup must be a dict by the names of the servers")
         self._options = GroupOptions(
             on_log=on_log,
             on_stderr=on_stderr,
@@ -129,6 +134,7 @@ class ServerGroup:
             limits=limits,
             restart=restart,
             sandbox=sandbox,
+            auth=auth,
             trace=trace,
             options=options,
         )

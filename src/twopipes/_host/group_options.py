@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from twopipes._client.connect import Connecting, Given, connect
+from twopipes._client.http_auth import ClientAuth
 from twopipes._client.input_handlers import Elicitation, Place, Sampling
 from twopipes._client.options import ClientOptions
 from twopipes._client.targets import CommandTarget, target_of
@@ -46,6 +47,7 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     restart: RestartPolicy | None = None
     sandbox: Sandbox | None = None
+    auth: Mapping[str, ClientAuth] | None = None
     trace: str | os.PathLike[str] | None = None
     options: ClientOptions | None = None
 
@@ -81,6 +83,7 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
             timeouts=self.timeouts_of(config),
             limits=self.limits or Limits(max_listed=MAX_LISTED),
             restart=self.restart,
+            auth=(self.auth or {}).get(server),
             trace=None if self.trace is None else Path(self.trace) / f"{prefix}.jsonl",
             options=structs.replace(options, on_notification=bound(options.on_notification)),
         )

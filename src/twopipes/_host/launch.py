@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from twopipes._client.http_auth import Credentials
+from twopipes._client.http_auth import ClientAuth, Credentials
 from twopipes._client.http_target import HttpTarget
 from twopipes._client.targets import CommandTarget, Endpoint, OnStderr
 from twopipes._host.references import resolve
@@ -32,15 +32,17 @@ class ConfiguredCommand(CommandTarget):
 
 
 class ConfiguredUrl(HttpTarget):
-    """A URL with references in its headers."""
+    """A URL with references in its headers or its token."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], folder: str | None = None) -> None:
-        super().__init__(url, headers)
+    def __init__(self, url: str, headers: Mapping[str, str], auth: ClientAuth | None = None, folder: str | None = None) -> None:
+        super().__init__(url, headers, auth)
         self._folder = folder
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Resolve the references and create what sends the requests. Raises ``ConfigError`` if one cannot be resolved."""
-        if self._credentials is None:  # the copy below shares it
-            self._credentials = Credentials(self.auth, self.url)
-        opened = self.replaced(await resolve(self.headers, self._folder), None)
-        return await HttpTarget.open(opened, on_stderr)
+        headers, auth = await resolve(self.headers, self._folder), self.auth
+        if isinstance(auth, str):
+            auth = (await resolve({"auth": auth}, self._folder))["auth"]
+        elif self._credentials is None:  # the copy below shares it, with the answer to a challenge
+            self._credentials = Credentials(auth, self.url)
+        return await HttpTarget.open(self.replaced(headers, auth), on_stderr)
