@@ -157,7 +157,7 @@ def public_address(options: Mapping[str, str], address: str, loopback: str) -> s
 
 def server_exit(argv: Sequence[str], phase: str, status: ExitStatusLike | None, lived: float | None) -> str:
     """Return how a server ended: its phase, its exit status and its command."""
-    from shlex import join  # noqa: PLC0415 - only needed when an error is printed
+    from shlex import join  # only needed when an error is printed
 
     action = "closed its output" if status is None else "exited"
     after = "" if lived is None else f" after {lived:.3g} s"

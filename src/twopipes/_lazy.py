@@ -24,7 +24,7 @@ def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[st
         home = home_of.get(name)
         if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        from importlib import import_module  # noqa: PLC0415 - `import twopipes` alone does not need it
+        from importlib import import_module  # `import twopipes` alone does not need it
 
         value = getattr(import_module(home), name)
         setattr(sys.modules[module], name, value)  # the next access does not call this function

@@ -145,7 +145,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
             force_setattr(self, name, _checked_paths(name, getattr(self, name)))
         for name in ("network", "folder"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"Sandbox.{name} must be true or false, got {getattr(self, name)!r}")  # noqa: TRY004
+                raise ValueError(f"Sandbox.{name} must be true or false, got {getattr(self, name)!r}")
         engines = ("auto", "bubblewrap", "landlock")
         if self.engine not in engines:
             raise ValueError(f"Sandbox.engine must be one of {', '.join(engines)}, got {self.engine!r}")
@@ -153,7 +153,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
 
 def _checked_paths(name: str, given: object) -> tuple[str, ...]:
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise ValueError(f"Sandbox.{name} must be a list of paths, got {given!r}")  # noqa: TRY004
+        raise ValueError(f"Sandbox.{name} must be a list of paths, got {given!r}")
     paths = tuple(each.__fspath__() if hasattr(each, "__fspath__") else each for each in given)
     for each in paths:
         if not isinstance(each, str) or not each or "\0" in each:

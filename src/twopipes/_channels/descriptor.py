@@ -162,8 +162,8 @@ class DescriptorSink(Sink):
     @property
     def unread(self) -> int | None:
         if sys.platform == "linux" and self._shut is None and self._release is not None:
-            from fcntl import ioctl  # noqa: PLC0415 - needed at most once per channel; not available on Windows
-            from termios import FIONREAD  # noqa: PLC0415 - likewise
+            from fcntl import ioctl  # needed at most once per channel; not available on Windows
+            from termios import FIONREAD  # likewise
 
             with suppress(OSError):
                 return self.buffered + int.from_bytes(ioctl(self._fd, FIONREAD, bytes(4)), sys.byteorder)

@@ -287,7 +287,7 @@ def _open_target(fd: int) -> _Target:
         return _Target(-1, len, lambda: None, may_block=False)
     if sys.platform != "win32":
         if stat.S_ISSOCK(mode):
-            import socket  # noqa: PLC0415 - stderr is rarely a socket, and the import slows down every start
+            import socket  # stderr is rarely a socket, and the import slows down every start
 
             sock = socket.socket(fileno=duplicate(fd))
             if sock.gettimeout() is not None:

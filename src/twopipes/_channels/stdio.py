@@ -88,7 +88,7 @@ def _open_source(fd: int, kind: str) -> Source:
         if kind == "pipe":
             private, release = _nonblocking_pipe(fd, os.O_RDONLY)
             return DescriptorSource(description, private, release=release)
-    from twopipes._channels.threads import ThreadSource  # noqa: PLC0415 - not needed for a pipe or a socket, as most hosts use
+    from twopipes._channels.threads import ThreadSource  # not needed for a pipe or a socket, as most hosts use
 
     private = os.dup(fd)
     receive = partial(_read_terminal, private) if kind == "terminal" else partial(os.read, private)
@@ -119,7 +119,7 @@ def _open_sink(fd: int, kind: str, water: tuple[int, int]) -> Sink:
         if kind == "pipe":
             private, release = _nonblocking_pipe(fd, os.O_WRONLY)
             return DescriptorSink(description, private, release=release, water=water)
-    from twopipes._channels.threads import ThreadSink  # noqa: PLC0415 - as above
+    from twopipes._channels.threads import ThreadSink  # as above
 
     private = os.dup(fd)
     return ThreadSink(description, private, send=partial(os.write, private), release=partial(os.close, private), water=water)

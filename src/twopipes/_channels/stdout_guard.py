@@ -197,7 +197,7 @@ def _flush(*streams: IO[Any] | None) -> None:
 def _flush_c() -> None:
     # exit() would write the buffers of C code to the restored wire.
     with suppress(Exception):
-        import ctypes  # noqa: PLC0415 - a slow import that only this function needs
+        import ctypes  # a slow import that only this function needs
 
         if sys.platform == "win32":
             ctypes.cdll.ucrtbase.fflush(None)

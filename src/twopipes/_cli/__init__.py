@@ -86,14 +86,14 @@ def _run(words: list[str]) -> int:
         sys.stdout.write(_HELP)
         return OK
     if words in (["--version"], ["-V"]):
-        from twopipes._version import __version__  # noqa: PLC0415 - keeps the start of run, tap and mock light
+        from twopipes._version import __version__  # keeps the start of run, tap and mock light
 
         sys.stdout.write(f"twopipes {__version__}\n")
         return OK
     name, *rest = words
     if name not in COMMANDS:
         raise UsageError(f"unknown command {name!r}; see twopipes --help")
-    from importlib import import_module  # noqa: PLC0415 - not needed for --help
+    from importlib import import_module  # not needed for --help
 
     module, function = COMMANDS[name]
     return int(getattr(import_module(f"twopipes._cli.{module}"), function)(rest))

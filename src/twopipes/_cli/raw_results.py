@@ -82,7 +82,7 @@ def observed_target(server: ServerTarget, results: RawResults) -> Target:
 
 
 def _observed_url(server: ServerTarget, results: RawResults) -> Target:
-    from twopipes._client.http_target import HttpTarget  # noqa: PLC0415 - commands that start a server do not need it
+    from twopipes._client.http_target import HttpTarget  # commands that start a server do not need it
 
     class ObservedUrl(HttpTarget):
         async def open(self, on_stderr: OnStderr | None) -> Endpoint:

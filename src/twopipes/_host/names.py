@@ -186,7 +186,7 @@ class NameTable:
 
     def suggestions(self, public: str, limit: int = 3) -> list[str]:
         """Return public names that are similar to one that does not exist."""
-        from difflib import get_close_matches  # noqa: PLC0415 - only needed for unknown names
+        from difflib import get_close_matches  # only needed for unknown names
 
         given = public[: 2 * MAX_NAME]
         _, _, rest = given.partition(self.separator)

@@ -132,7 +132,7 @@ def _from_keyring(name: str, reference: str) -> str:
     if not (service and slash and user):
         raise ConfigError(f"{failed} a reference to the keyring is keyring:SERVICE/NAME")
     try:
-        import keyring  # noqa: PLC0415 - optional: the extra `keyring`
+        import keyring  # optional: the extra `keyring`
     except ImportError:
         raise ConfigError(f"{failed} the package keyring is missing: pip install 'twopipes[keyring]'") from None
     try:

@@ -393,7 +393,7 @@ class Child:
 async def _launch(command: ServerCommand, executable: str, environment: Mapping[str, str]) -> Launch:
     if command.sandbox is None:
         return Launch([executable, *command.argv[1:]])
-    from twopipes._process.sandbox.launch import confined  # noqa: PLC0415 - few servers have a sandbox
+    from twopipes._process.sandbox.launch import confined  # few servers have a sandbox
 
     return await confined(command, executable, environment)
 

@@ -70,7 +70,7 @@ if sys.platform == "linux":
 if sys.platform == "win32":
 
     async def _watch_handle(pid: int, poll: float) -> None:
-        import _winapi  # noqa: PLC0415 - exists on Windows only
+        import _winapi  # exists on Windows only
 
         # Windows reports the parent's number even if the parent has exited and the number was reused. An open handle
         # keeps the number from being reused.

@@ -310,7 +310,7 @@ if sys.platform != "win32":
         """Exit at once in the same way as a child with this wait status: with its code, or by its signal."""
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
-            import resource  # noqa: PLC0415 - few children end by a signal
+            import resource  # few children end by a signal
 
             # Only the core dump of the child is of interest.
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -103,7 +103,7 @@ class ReadResourceResult(CacheableResult, frozen=True):
         Raises:
             RemoteProtocolError: The blob is not valid base64 (RS-02).
         """
-        from base64 import b64decode  # noqa: PLC0415 - every server loads this file, and few read a blob
+        from base64 import b64decode  # every server loads this file, and few read a blob
 
         for each in self.contents:
             if each.blob is not None:

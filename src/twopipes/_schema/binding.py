@@ -110,7 +110,7 @@ class Binder:
             yield Problem(path, f"{what}; expected one of {choices}" if choices else what)
 
     def _unknown(self, name: str) -> str:
-        from difflib import get_close_matches  # noqa: PLC0415 - only needed for invalid arguments
+        from difflib import get_close_matches  # only needed for invalid arguments
 
         unknown = f"Unknown {self._rejection.part}"
         close = get_close_matches(name[:_MAX_NAME], self._fields, n=1)

@@ -121,7 +121,7 @@ def _struct_members(kind: type[Struct], hints: Mapping[str, Member], record: Rec
 
 
 def _dataclass_members(kind: type[Any], hints: Mapping[str, Member], record: Record) -> list[Member]:
-    import dataclasses  # noqa: PLC0415 - already loaded by the module of the class
+    import dataclasses  # already loaded by the module of the class
 
     found = []
     missing = dataclasses.MISSING

@@ -160,7 +160,7 @@ def check_dialect(schema: Mapping[str, Any]) -> None:
 
 def _library() -> Any:
     try:
-        import jsonschema_rs  # noqa: PLC0415 - an optional extra of 15 MB
+        import jsonschema_rs  # an optional extra of 15 MB
     except ImportError:
         return None
     return jsonschema_rs

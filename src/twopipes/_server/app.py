@@ -326,7 +326,7 @@ class Server(Offer, Generic[LifespanT]):
             bus: Carries changes between the processes that serve this server, such as :class:`~twopipes.http.RedisBus`. By default
                 subscribers learn of the changes of their own process.
         """
-        from twopipes._server.http.app import HttpApp  # noqa: PLC0415 - a stdio server loads nothing of HTTP
+        from twopipes._server.http.app import HttpApp  # a stdio server loads nothing of HTTP
 
         return HttpApp(self, options, auth=auth, bus=bus)
 
@@ -365,7 +365,7 @@ class Server(Offer, Generic[LifespanT]):
             async with self._running() as lifespan:
                 await self._serve_channel(channel, lifespan)
         elif http is not None:
-            from twopipes._server.http.run import HttpSetup, serve_http  # noqa: PLC0415 - a stdio server loads nothing of HTTP
+            from twopipes._server.http.run import HttpSetup, serve_http  # a stdio server loads nothing of HTTP
 
             await serve_http(self, HttpSetup.of(http, http_options, auth, bus))
         elif unix is not None or tcp is not None:
@@ -430,7 +430,7 @@ class Server(Offer, Generic[LifespanT]):
 def _find_spans() -> Spans | None:
     """Return a function that opens a span around a request, a child of the span in ``_meta``; ``None`` without OpenTelemetry."""
     try:
-        from opentelemetry import propagate, trace  # noqa: PLC0415 - only where it is installed
+        from opentelemetry import propagate, trace  # only where it is installed
     except ImportError:
         return None
 

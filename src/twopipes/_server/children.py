@@ -105,7 +105,7 @@ if sys.platform == "linux":
 
         def _update_watchdog(self, processes: Iterable[_Process]) -> None:
             if self._watchdog is None and processes:
-                from twopipes._process.group_watchdog import GroupWatchdog  # noqa: PLC0415 - most servers never need it
+                from twopipes._process.group_watchdog import GroupWatchdog  # most servers never need it
 
                 self._watchdog = GroupWatchdog(GRACE_AFTER_US)
             if self._watchdog is not None:
@@ -141,7 +141,7 @@ if sys.platform == "linux":
         """Make orphaned descendants our children, so that they can be found. Only at the end: nothing would reap such a child."""
         is_set = False
         with suppress(ImportError, OSError, AttributeError):  # a Python without ctypes, a C library without the function
-            import ctypes  # noqa: PLC0415 - few servers need it
+            import ctypes  # few servers need it
 
             prctl = ctypes.CDLL(None).prctl
             before = ctypes.c_int(1)

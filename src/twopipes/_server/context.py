@@ -286,7 +286,7 @@ class Context(Generic[LifespanT]):
             RequestTimedOut: No answer came in time.
             McpError: The client could not ask its user.
         """
-        from twopipes._schema.form_types import elicitation_schema, read_form  # noqa: PLC0415 - most servers never ask
+        from twopipes._schema.form_types import elicitation_schema, read_form  # most servers never ask
 
         if isinstance(schema, Mapping) and "properties" not in schema:
             raise LocalProtocolError(

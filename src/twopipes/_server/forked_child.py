@@ -29,7 +29,7 @@ def exit_child(error: BaseException | None = None) -> NoReturn:
                 sys.stderr.write(f"{error.code}\n")
         elif error is not None:
             status = 1
-            import traceback  # noqa: PLC0415 - only in a child that fails
+            import traceback  # only in a child that fails
 
             traceback.print_exception(error)
         _flush()
@@ -39,7 +39,7 @@ def exit_child(error: BaseException | None = None) -> NoReturn:
 
 def abandon_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Separate the copy of an event loop from the original, with which it shares a selector, and exit when the copy runs."""
-    import selectors  # noqa: PLC0415 - in a child only
+    import selectors  # in a child only
 
     if hasattr(loop, "_selector") and hasattr(loop, "_ready"):  # a loop of asyncio; other loops have other attributes
         loop._selector = selectors.DefaultSelector()

@@ -73,7 +73,7 @@ class Methods:
         if name == "templates":
             items |= {directory.template.uri_template: directory.template for directory in directories}
         if name == "resources" and directories:
-            from twopipes._server.directory import page_with_files  # noqa: PLC0415 - few servers have one
+            from twopipes._server.directory import page_with_files  # few servers have one
 
             page, following = await page_with_files(items, directories, cursor, self.page_size, self._workers.run)
         else:
@@ -96,7 +96,7 @@ class Methods:
         raise NotFound("resource", uri)
 
     async def _complete(self, context: Context) -> t.CompleteResult:
-        from twopipes._server.completion import completed, suggestions  # noqa: PLC0415 - few hosts use it
+        from twopipes._server.completion import completed, suggestions  # few hosts use it
 
         params = context.call.params
         ref, argument = params.ref, params.argument

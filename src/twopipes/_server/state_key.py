@@ -49,9 +49,9 @@ def _key_for(name: str) -> bytes | None:
 
 def key_path() -> Path:
     """Return the path of the user's key."""
-    from pathlib import Path  # noqa: PLC0415 - most servers never ask
+    from pathlib import Path  # most servers never ask
 
-    from twopipes._process.user_files import state_path  # noqa: PLC0415 - likewise
+    from twopipes._process.user_files import state_path  # likewise
 
     return Path(state_path()) / "state.key"
 

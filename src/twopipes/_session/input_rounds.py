@@ -363,6 +363,6 @@ class ModernInputRounds(InputRounds):
 
 def _token() -> str:
     """Return an unguessable name."""
-    from secrets import token_urlsafe  # noqa: PLC0415 - it loads OpenSSL, and most servers never ask
+    from secrets import token_urlsafe  # it loads OpenSSL, and most servers never ask
 
     return token_urlsafe(16)

@@ -54,7 +54,7 @@ class Terminal:
 
 def _rich_output(stream: TextIO, *, colour: bool | None, width: int | None) -> RichOutput | None:
     try:
-        from twopipes._tools.rich_output import RichOutput  # noqa: PLC0415 - the optional extra `cli`
+        from twopipes._tools.rich_output import RichOutput  # the optional extra `cli`
     except ImportError:
         return None
     return RichOutput(stream, colour=colour, width=width)

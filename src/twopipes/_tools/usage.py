@@ -26,7 +26,7 @@ class HelpShown(Exception):
 
 def report_error(error: object, exit_code: int = USAGE) -> int:
     """Write an error to stderr on one line, and return the exit code."""
-    from twopipes._tools.terminal import visible  # noqa: PLC0415 - keeps the start of run, tap and mock light
+    from twopipes._tools.terminal import visible  # keeps the start of run, tap and mock light
 
     sys.stderr.write(f"Error: {visible(' '.join(str(error).split()))}\n")
     return exit_code
@@ -74,7 +74,7 @@ def read_words(
 
 def tcp_address(text: str) -> TcpAddress:
     """Return the address that ``--tcp`` names."""
-    from twopipes._channels.address import parse_host_port  # noqa: PLC0415 - keeps the start of run light
+    from twopipes._channels.address import parse_host_port  # keeps the start of run light
 
     try:
         return parse_host_port(text, default_host="127.0.0.1")

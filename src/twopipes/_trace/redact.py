@@ -53,7 +53,7 @@ class Redactor:
     """Blanks the values of members with these names in lines. Everything else stays unchanged, byte for byte."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, and few programs redact
+        from hashlib import blake2b  # loads OpenSSL, and few programs redact
 
         self._names = frozenset(name.casefold() for name in names if name)
         self._needles = (*self._names, _STATE)

@@ -51,7 +51,7 @@ def remove_dead_sockets(folder: str) -> None:
 if sys.platform == "win32":
 
     def _exists(pid: int) -> bool:
-        import _winapi  # noqa: PLC0415 - exists on Windows only
+        import _winapi  # exists on Windows only
 
         try:
             handle = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)

@@ -55,7 +55,7 @@ def _value(value: Any) -> str:
 
 def _edit_with_tomlkit(text: str, place: Sequence[str], name: str, content: Any) -> str:
     try:
-        import tomlkit  # noqa: PLC0415 - optional: the extra `cli`
+        import tomlkit  # optional: the extra `cli`
     except ImportError:
         raise Refused("editing this TOML file needs tomlkit: pip install 'twopipes[cli]', or edit it by hand") from None
     try:

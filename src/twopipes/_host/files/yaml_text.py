@@ -154,7 +154,7 @@ class _Editor:
 
 def _pyyaml() -> Any:
     try:
-        import yaml  # noqa: PLC0415 - optional: the extra `cli`
+        import yaml  # optional: the extra `cli`
     except ImportError:
         raise Refused("reading a YAML file needs PyYAML: pip install 'twopipes[cli]'") from None
     return yaml

@@ -38,7 +38,7 @@ def find() -> Landlock:
         raise Unusable("the binding for Landlock is not installed")
     if not sys.executable:
         raise Unusable("Landlock needs a Python interpreter, and sys.executable is empty")
-    from py_landlock import LandlockError, get_abi_version  # noqa: PLC0415 - the extra `landlock`
+    from py_landlock import LandlockError, get_abi_version  # the extra `landlock`
 
     try:
         abi = get_abi_version()

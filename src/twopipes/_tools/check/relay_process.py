@@ -84,7 +84,7 @@ def _watch_signals(wire: _Wire, *, ignore_term: bool) -> None:
 
 
 def _start_grandchild(wire: _Wire) -> None:
-    import subprocess  # noqa: PLC0415 - few scenarios need it, and the relay has to start fast
+    import subprocess  # few scenarios need it, and the relay has to start fast
 
     # It inherits no pipe, and runs for an hour unless it is killed.
     nothing = subprocess.DEVNULL

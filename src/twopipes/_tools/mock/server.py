@@ -227,7 +227,7 @@ class Mock:
         if recorded is None:
             self._complain(request, f"{self._name} has no {request.method}", METHOD_NOT_FOUND)
             return
-        from twopipes._tools.mock.nearest import nearest_request  # noqa: PLC0415 - loads difflib, which few runs need
+        from twopipes._tools.mock.nearest import nearest_request  # loads difflib, which few runs need
 
         message, data = nearest_request(self._name, request.method, request.params, [each.params for each in recorded])
         self._complain(request, message, INVALID_PARAMS, data)
@@ -260,7 +260,7 @@ class Mock:
             text = line["error"] if isinstance(line, dict) else response.raw_error
         source = exchange.revision
         if source and request.revision and source != request.revision and request.method != "server/discover":
-            from twopipes._tools.mock.adapt import adapted_error, adapted_result  # noqa: PLC0415 - loads all protocol types
+            from twopipes._tools.mock.adapt import adapted_error, adapted_result  # loads all protocol types
 
             if response.shape == "error":
                 text = adapted_error(request.method, text, source, request.revision)

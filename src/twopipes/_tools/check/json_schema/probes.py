@@ -116,7 +116,7 @@ def _old_keyword(part: dict[str, Any]) -> str:
 
 
 def _fault_of(schema: dict[str, Any]) -> str:
-    import jsonschema_rs  # noqa: PLC0415 - an extra, and large
+    import jsonschema_rs  # an extra, and large
 
     try:
         jsonschema_rs.meta.validate(schema)
