@@ -149,6 +149,19 @@ def test_over_sockets_and_http(two, run, listening):
         assert not any(is_running(int(pid)) for pid in pids)
 
 
+def test_each_session_has_servers_of_its_own_behind_an_isolating_bridge(two, listening, connect):
+    child, address = listening(twopipes("bridge", "--isolate", "--unix", "hub.sock", "--", *hub(two)))
+    hosts = [connect(address), connect(address)]
+    pids = [[number(host.ask(modern_call(each, f"{each}__pid"))) for each in ("old", "new")] for host in hosts]
+    assert len({*pids[0], *pids[1]}) == 4
+    assert number(hosts[0].ask(modern_call("again", "old__pid"))) == pids[0][0]
+    with watching(pids[0][0]), watching(pids[0][1]):  # they end with their session
+        hosts[0].dispose()
+    assert all(map(is_running, pids[1]))
+    child.stop()
+    assert not any(map(is_running, pids[1]))
+
+
 # When servers start, crash and stop
 
 

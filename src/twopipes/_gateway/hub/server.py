@@ -425,7 +425,7 @@ class HubServer(PassingServer):
         """Connect the callbacks of a server that is about to be opened."""
         questions = back.questions
         questions.is_shared = self._is_shared
-        questions.how_to_isolate = "start a hub for each of them"
+        questions.how_to_isolate = "serve the hub with twopipes bridge --isolate"
         questions.hosts = lambda: list(self._connections)
         back.on_changed.append(partial(self._resource_changed, back))
         back.on_log.append(partial(self._log_behind, member, back))

@@ -153,7 +153,7 @@ async def test_calls_of_two_hosts_on_one_legacy_server_are_not_asked_by_a_guess(
     options = {"members": speaking(LATEST_LEGACY), "is_shared": True}
     async with through_hub({"a": server}, front, **options) as (host, hub), connected(hub, LATEST_LEGACY) as other:
         errors = await asyncio.gather(*(each.error("tools/call", name="a__ask", arguments={}) for each in (host, other)))
-    assert all("start a hub for each of them" in error["message"] for error in errors)
+    assert all("serve the hub with twopipes bridge --isolate" in error["message"] for error in errors)
     assert host.asked == other.asked == []
 
 
