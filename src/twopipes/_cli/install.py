@@ -16,7 +16,7 @@ from twopipes._cli.command_parser import CommandParser, add_list_option
 from twopipes._cli.install_keep import ConfigFile, add_keep_options, change_all, check_keep_options, keep_words
 from twopipes._cli.server_address import is_url
 from twopipes._host.files.formats import put, read, snippet
-from twopipes._host.files.host_table import HOSTS, Host, HostEntry, Machine, entry_of
+from twopipes._host.files.host_table import HOSTS, Host, HostEntry, Machine, Scope, entry_of
 from twopipes._host.files.values import AnotherEntry, Refused, found_at, same, with_entry
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import FAILED, OK
@@ -115,13 +115,15 @@ def _parser() -> CommandParser:
     return parser
 
 
+_SCOPES: tuple[Scope, ...] = ("user", "project")
+
+
 def _list(machine: Machine) -> None:
     rows = []
     for name, host in HOSTS.items():
-        for scope in ("user", "project"):
-            path = host.file(scope, machine)
-            if path is not None:
-                found = _existing(host, Path(path))
+        for scope in _SCOPES:
+            found = _file(host, scope, machine)
+            if found is not None:
                 rows.append([name, scope, "yes" if found.exists() else "no", visible(str(found))])
     rows.append(["generic", "", "", "the file given with --config"])
     terminal = Terminal()
@@ -183,16 +185,20 @@ def _host(name: str | None) -> Host:
 def _file_of(host: Host, options: Namespace) -> Path:
     if options.config:
         return Path(options.config).expanduser()
-    found = host.file(options.scope, Machine.this())
+    found = _file(host, options.scope, Machine.this())
     if found is not None:
-        return _existing(host, Path.cwd() / found)
+        return Path.cwd() / found
     if options.scope == "project" and host.user:
         raise UsageError(f"{host.title} has no project file; leave out --scope, or name the file with --config FILE")
     raise UsageError("no file given; name it with --config FILE")
 
 
-def _existing(host: Host, path: Path) -> Path:
-    """Return the file that exists, of the names that a host's file can have."""
+def _file(host: Host, scope: Scope, machine: Machine) -> Path | None:
+    """Return the file of a host: the one that exists, of the names that it can have."""
+    packaged, usual = host.packaged_file(machine) if scope == "user" else None, host.file(scope, machine)
+    if packaged is not None or usual is None:
+        return packaged
+    path = Path(usual)
     return next((path.with_name(other) for other in host.others if path.with_name(other).exists()), path)
 
 

@@ -60,7 +60,12 @@ EXPECTED = {
                 "timeouts": Timeouts(connect=20.5, request=900, total=900),
                 "tools": GET_TIME,
             },
-            "off": {"command": ("off",), "enabled": False},
+            "off": {
+                "command": ("off",),
+                "enabled": False,
+                "timeouts": Timeouts(connect=5, total=600),
+                "tools": ToolFilter(exclude=["*"]),
+            },
         },
     ),
     "codex-app-server": (
@@ -79,7 +84,19 @@ EXPECTED = {
                     "X-From-Variable": "${TOKEN}",
                     "Authorization": "Bearer ${TOKEN}",
                 },
-            }
+            },
+            "helper": {
+                "problem": "{file}: server 'helper' gets headers from the command in http_headers_helper, which is not run here; "
+                "set the headers yourself"
+            },
+        },
+    ),
+    "copilot-bare": (
+        ".github/mcp.json",
+        "copilot",
+        {
+            "playwright": {"command": ("npx", "$5", "t0k3n", "${1X}"), "env": {"TOKEN": "${TOKEN}"}},
+            "remote": {"url": "https://example.com/mcp"},
         },
     ),
     "copilot": (
@@ -88,7 +105,7 @@ EXPECTED = {
         {
             "playwright": {
                 "command": ("npx", "@playwright/mcp@latest", "Mars/Base", "none"),
-                "env": {"TOKEN": "t0k3n"},
+                "env": {"ZONE": "${ZONE}", "TOKEN": "t0k3n"},
                 "timeouts": Timeouts(request=30, total=600),
                 "tools": ToolFilter(include=["browser_*"]),
             },
@@ -98,7 +115,7 @@ EXPECTED = {
                 "headers": {"X-Key": "t0k3n"},
                 "tools": ToolFilter(exclude=["*"]),
             },
-            "broken": {"problem": "{file}: server 'broken' needs the variable UNSET_HERE, which is not set"},
+            "broken": {"command": ("x", "$UNSET_HERE")},
         },
     ),
     "cursor": (
@@ -118,8 +135,10 @@ EXPECTED = {
         "droid",
         {
             "airtable": {
-                "command": ("npx", "-y", "airtable-mcp-server"),
-                "env": {"AIRTABLE_API_KEY": "t0k3n", "BASE": "app1"},
+                "command": ("npx", "-y", "airtable-mcp-server", "${TOKEN}"),
+                "env": {"AIRTABLE_API_KEY": "t0k3n", "BASE": "app1", "ZONE": "default", "EMPTY": ""},
+                "timeouts": Timeouts(request=120, total=600),
+                "tools": ToolFilter(include=["list_*"]),
                 **INHERITS,
             },
             "linear": {
@@ -137,12 +156,25 @@ EXPECTED = {
             "python": {
                 "command": ("python", "-m", "my_server", "Mars/Base", "$UNSET_HERE"),
                 "cwd": "./mcp-servers/python",
-                "env": {"KEY": "t0k3n", "EMPTY": "", "PRICE": "$5"},
+                "env": {
+                    **{name: f"${{{name}}}" for name in ("ZONE", "API_HOST", "EMPTY_HERE")},
+                    "KEY": "t0k3n",
+                    "EMPTY": "",
+                    "PRICE": "$5",
+                },
                 "timeouts": Timeouts(request=15, total=600),
                 "tools": ToolFilter(include=["safe_tool", "file_reader"], exclude=["dangerous_tool"]),
             },
-            "http": {"url": "http://localhost:3000/mcp", "headers": {"Authorization": "Bearer t0k3n"}},
-            "off": {"command": ("off",), "enabled": False},
+            "http": {
+                "url": "http://localhost:3000/mcp",
+                "headers": {"Authorization": "Bearer t0k3n", "X-Empty": ""},
+                "tools": ToolFilter(exclude=["*"]),
+            },
+            "off": {
+                "command": ("off",),
+                "env": {name: f"${{{name}}}" for name in ("ZONE", "API_HOST", "EMPTY_HERE")},
+                "enabled": False,
+            },
         },
     ),
     "hermes": (
@@ -150,8 +182,13 @@ EXPECTED = {
         "hermes",
         {
             "github": {
-                "command": ("npx", "-y", "@modelcontextprotocol/server-github"),
-                "env": {"GITHUB_TOKEN": "t0k3n", "SAME": "t0k3n", "KEPT": "literal:${UNSET_HERE}"},
+                "command": ("{home}/bin/npx", "-y", "@modelcontextprotocol/server-github", "8080", "~"),
+                "env": {
+                    "GITHUB_TOKEN": "t0k3n",
+                    "SAME": "t0k3n",
+                    "KEPT": "literal:${UNSET_HERE}",
+                    "EMPTY": "literal:${EMPTY_HERE}",
+                },
                 "timeouts": Timeouts(connect=60, request=180, total=600),
                 "tools": ToolFilter(include=["list_issues", "create_issue"], exclude=["create_issue"]),
             },
@@ -173,7 +210,7 @@ EXPECTED = {
                 "problem": "{file}: server 'command' gets Authorization from a shell command, which is not run here; "
                 "use a reference, or set it yourself"
             },
-            "denied": {"command": ("denied",), "enabled": False, **INHERITS},
+            "denied": {"command": ("denied",), "enabled": False, "timeouts": Timeouts(request=None, total=None), **INHERITS},
         },
     ),
     "openclaw": (
@@ -181,12 +218,13 @@ EXPECTED = {
         "openclaw",
         {
             "context7": {
-                "command": ("uvx", "context7-mcp", "${TOKEN}", "${lower}"),
+                "command": ("uvx", "context7-mcp", "${TOKEN}", "${lower}", "it's one line"),
+                "cwd": "/srv",
                 "env": {"CONTEXT7_API_KEY": "t0k3n"},
                 "timeouts": Timeouts(connect=5, request=20, total=600),
                 "tools": ToolFilter(include=["resolve-library-id", "get-*"]),
             },
-            "docs": {"url": "https://mcp.example.com", "enabled": False},
+            "docs": {"url": "https://mcp.example.com", "enabled": False, "timeouts": Timeouts(request=5, total=600)},
             "broken": {"problem": "{file}: server 'broken' needs the variable EMPTY_HERE, which is not set"},
         },
     ),
@@ -197,7 +235,7 @@ EXPECTED = {
             "everything": {
                 "command": ("npx", "-y", "@modelcontextprotocol/server-everything", "Mars/Base"),
                 "env": {"KEY": "t0k3n", "EMPTY": "", "FILE": "from a file", "SHELL_STYLE": "literal:${TOKEN}"},
-                "timeouts": Timeouts(connect=10, total=600),
+                "timeouts": Timeouts(connect=10, request=10, total=600),
                 **INHERITS,
             },
             "jira": {
@@ -220,6 +258,12 @@ EXPECTED = {
                 **INHERITS,
             },
             "remote": {"url": "https://api.example.com/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+            "token": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x-t0k3n"}},
+            "no token": {"url": "https://example.com/mcp"},
+            "store": {
+                "problem": "{file}: server 'store' has its token in a store that is not read here; set bearerTokenEnv to the name "
+                "of a variable"
+            },
             "broken": {"problem": "{file}: server 'broken' needs the variable UNSET_HERE, which is not set"},
         },
     ),
@@ -230,7 +274,7 @@ EXPECTED = {
             "api": {
                 "command": ("node", "api-server.js", "${UNSET_HERE:-default}"),
                 "env": {"API_KEY": "t0k3n"},
-                "timeouts": Timeouts(request=20, total=600),
+                "timeouts": Timeouts(connect=8, request=20, total=600),
                 "tools": ToolFilter(exclude=["write_file"]),
                 **INHERITS,
             },
@@ -247,7 +291,7 @@ EXPECTED = {
                 **INHERITS,
             },
             "linear": {"url": "https://mcp.linear.app/sse", "headers": {"Authorization": "Bearer t0k3n"}},
-            "broken": {"problem": "{file}: server 'broken' needs the variable UNSET_HERE, which is not set"},
+            "broken": {"command": ("x",), "env": {"KEY": "literal:${UNSET_HERE}"}, **INHERITS},
         },
     ),
     "claude-desktop": (
@@ -261,6 +305,11 @@ EXPECTED = {
         {
             "asks": {
                 "problem": "{file}: server 'asks' asks the user for 'api-key'; pass it with load(..., inputs={'api-key': ...})"
+            },
+            "home": {
+                "command": ("{home}/bin/server", "{home}", "~other", "t0k3n"),
+                "env": {"PATH": f"/usr/bin{os.pathsep}/opt/t0k3n"},
+                **INHERITS,
             },
             "remote": {"url": "https://example.com/mcp", "headers": {"X-Folder": "vscode"}},
         },
@@ -283,7 +332,12 @@ EXPECTED = {
         ".zed/settings.json",
         "zed",
         {
-            "new": {"command": ("some-command", "arg-1", "${TOKEN}"), "env": {"A": "$TOKEN"}, **INHERITS},
+            "new": {
+                "command": ("some-command", "arg-1", "${TOKEN}"),
+                "env": {"A": "$TOKEN"},
+                "timeouts": Timeouts(request=30, total=600),
+                **INHERITS,
+            },
             "old": {"command": ("old-command", "x"), "env": {"B": "1"}, **INHERITS},
             "remote": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}},
         },
@@ -301,17 +355,27 @@ EXPECTED = {
             },
             "remote": {
                 "url": "https://example.com/mcp",
-                "headers": {"Authorization": "Bearer t0k3n"},
+                "headers": {"Authorization": "Bearer t0k3n", "X-Region": "eu", "X-Zone": "$ZONE"},
                 "timeouts": Timeouts(request=1200, total=1200),
                 "enabled": False,
             },
+            "missing": {
+                "problem": "{file}: server 'missing' needs the secret unset_here of goose, which is not read here; "
+                "set the variable UNSET_HERE"
+            },
+            "socket": {"problem": "{file}: server 'socket' is reached through a socket, which is not supported here"},
         },
     ),
     "opencode-2": (
         "opencode.json",
         "opencode-2",
         {
-            "a": {"command": ("a", "b"), "enabled": False, **INHERITS},
+            "a": {
+                "command": ("a", "b"),
+                "enabled": False,
+                "timeouts": Timeouts(connect=20, request=90, total=600),
+                **INHERITS,
+            },
             "b": {"url": "https://example.com/mcp"},
         },
     ),
@@ -369,16 +433,15 @@ EXPECTED = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, clean_environment):
     """A folder with all fixtures, and an environment for their references."""
     shutil.copytree(FIXTURES, tmp_path, dirs_exist_ok=True)
     (tmp_path / "cursor" / ".env").write_text('FROM_FILE="two words"\n# a comment\nexport API_KEY=overridden\n')
     claude = tmp_path / "claude-code" / ".claude.json"
     claude.write_text(claude.read_text().replace("@PROJECT@", (tmp_path / "claude-code").as_posix()))
-    for name in ("UNSET_HERE", "TOOL", "lower", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
-        monkeypatch.delenv(name, raising=False)
     for name, value in {"TOKEN": "t0k3n", "ZONE": "Mars/Base", "API_HOST": "api.example.com", "EMPTY_HERE": ""}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
     return tmp_path
@@ -400,9 +463,14 @@ def filled(value, words):
     return value
 
 
+def of_the_host(env):
+    """The variables of a server without those that only the tests set."""
+    return env and {name: value for name, value in env.items() if name not in {"PYTEST_CURRENT_TEST", "USERPROFILE"}}
+
+
 def shown(config):
     """The members of a configuration that are not the default, and not the file."""
-    given = structs.asdict(config)
+    given = structs.asdict(config) | {"env": of_the_host(config.env)}
     defaults = dict(zip(ServerConfig.__struct_fields__, ServerConfig.__struct_defaults__, strict=True))
     return {name: value for name, value in given.items() if value != defaults[name] and name != "source"}
 
@@ -444,6 +512,57 @@ def test_the_home_folder_is_expanded(folder):
     assert list(load("~/.claude.json")) == ["time", "github", "switched-off"]
 
 
+# What a server inherits, and which servers are switched on
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "passed"),
+    [
+        ("DISPLAY", ":0", True),
+        ("HTTPS_PROXY", "http://proxy.example.com:3128", True),
+        ("MY_TOKEN", "x", False),
+        ("API_KEY", "x", False),
+        ("SSH_AUTH_SOCK", "/run/agent", False),
+        ("DATABASE_URL", "x", False),
+        ("PROXY", "http://ada:secret@example.com", False),
+        ("NOTE", "see -----BEGIN CERTIFICATE-----", False),
+        ("NOTE", f"ghp_{'a' * 36}", False),
+        ("BASH_FUNC_x%%", "() { :; }", False),
+        ("FUNCTION", "() { :; }", False),
+    ],
+)
+def test_gemini_cli_passes_on_what_does_not_look_like_a_secret(name, value, passed, folder, monkeypatch):
+    monkeypatch.setenv(name, value)
+    config = load(folder / "gemini-cli/.gemini/settings.json")["off"]
+    assert config.env.get(name) == (f"${{{name}}}" if passed else None)
+    assert config.environment == "minimal"
+
+
+def test_codex_passes_on_where_the_certificates_are(folder, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/company.pem")
+    monkeypatch.setenv("PIP_CERT", "")
+    config = load(folder / "codex-exec/.codex/config.toml")["time"]
+    assert config.env == {"SSL_CERT_FILE": "${SSL_CERT_FILE}", "TOKEN": "${TOKEN}", "MODE": "$TOKEN"}
+
+
+@pytest.mark.parametrize(
+    ("host", "lists", "enabled"),
+    [
+        ("qwen", {"allowed": ["a*"]}, ["a", "ab"]),
+        ("qwen", {"allowed": ["a*"], "excluded": ["?b"]}, ["a"]),
+        ("qwen", {"allowed": []}, []),
+        ("gemini-cli", {"allowed": ["a*"]}, []),
+        ("gemini-cli", {"allowed": ["a", "c"], "excluded": ["c"]}, ["a"]),
+        ("gemini-cli", {"allowed": []}, ["a", "ab", "c"]),
+    ],
+)
+def test_lists_of_servers_that_are_switched_on_or_off(host, lists, enabled, tmp_path):
+    servers = {name: {"command": "x"} for name in ("a", "ab", "c")}
+    (tmp_path / "settings.json").write_text(json.dumps({"mcp": lists, "mcpServers": servers}))
+    found = load(tmp_path / "settings.json", host=host)
+    assert [name for name, config in found.items() if config.enabled] == enabled
+
+
 # Which host a file belongs to
 
 
@@ -461,6 +580,10 @@ def test_the_reference_has_a_row_for_every_host():
         ("mcp.json", '{"mcpServers": {"a": {"command": "x"}}}', "generic"),
         (".omp/.mcp.json", '{"mcpServers": {"a": {"command": "x"}}}', "omp"),
         (".pi/agent/mcp.json", '{"mcpServers": {"a": {"command": "x"}}}', "pi"),
+        (".github/mcp.json", '{"mcpServers": {"a": {"command": "x"}}}', "copilot"),
+        (".mcp.json", '{"a": {"command": "x"}}', "copilot"),
+        ("openclaw.json", "{mcp: {servers: {a: {command: 'x'}}}}", "openclaw"),
+        ("servers.json5", "{mcpServers: {a: {command: 'x'}}}", "generic"),
         (".config/amp/settings.jsonc", '{"amp.mcpServers": {"a": {"command": "x"}}}', "amp"),
         ("opencode.jsonc", '{"mcp": {"a": {"type": "local", "command": ["x"]}}}', "opencode"),
         # A server with the name of the member in which opencode 2 keeps its servers.
@@ -651,6 +774,7 @@ ODD = [
 ODD += ["${env:HOME}", "{env:HOME}", "${HOME:-x}", "", "#", "yes", "null", "tab\there", "line\nbreak", "'", "%HOME%", "!x", "~"]
 
 
+@pytest.mark.usefixtures("clean_environment")
 @pytest.mark.parametrize("host", HOSTS)
 def test_what_install_writes_is_read_back(host, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -670,17 +794,20 @@ def test_what_install_writes_is_read_back(host, tmp_path, monkeypatch, capsys):
     assert read_document(file).host == host
     found = load(file)
     assert found["bare"].command == ("sh",)
-    assert found["bare"].env is None
+    # Gemini CLI passes on every variable that does not look like a secret.
+    assert of_the_host(found["bare"].env) == ({"PASSED": "${PASSED}"} if host == "gemini-cli" else None)
     config = found["full"]
     assert config.problem is None
     assert config.command == tuple(words)
     expected = {f"V{number}": text for number, text in enumerate(values)} | ({"PASSED": "from the environment"} if passes else {})
-    assert resolved(config.env) == expected
+    assert resolved(of_the_host(config.env)) == expected
 
 
 def kept(host, text):
     """Whether a host lets a server get this text: some expand it, and offer no way to escape it (install says so)."""
     if host == "generic" and (refers(text) or text.startswith("literal:")):
         return False  # a file for any host: only twopipes has these references
+    if host == "vscode" and text == "~":
+        return False
     expands = HOSTS[host].expands
     return expands is None or expands.in_words is not None or expands.reference.search(text) is None

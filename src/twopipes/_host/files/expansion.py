@@ -18,12 +18,14 @@ class Expansion(NamedTuple):
     """How a host expands references to variables, and what to write for a dollar sign; ``None`` if it cannot be escaped."""
 
     reference: re.Pattern[str]
-    in_words: str | None = None  # of the command
+    in_words: str | None = None  # of the command; "$" if nothing is expanded there
     in_values: str | None = None  # of variables
 
 
 # ${NAME} and ${NAME:-default}.
 BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _A_DOLLAR, _A_DOLLAR)
+# The same, but only in values.
+BRACES_IN_VALUES = Expansion(BRACES.reference, "$", _A_DOLLAR)
 # $NAME as well.
 DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _A_DOLLAR, _A_DOLLAR)
 # The same; dotenv-expand then expands variables again, where a backslash escapes a dollar sign.
@@ -68,10 +70,15 @@ class Syntax(NamedTuple):
     reference: re.Pattern[str]
     unset: Literal["error", "empty", "literal"]
     empty_is_unset: bool = False
+    default_if_empty: bool = False  # whether the default also replaces an empty variable
 
     def expanded(self, text: str, scope: Scope) -> str:
         """Replace the references in a text. Raises ``ConfigError`` if that is not possible."""
         return self.reference.sub(lambda found: self._value(found, scope), text)
+
+    def names(self, text: str) -> list[str]:
+        """Return the variables that a text refers to."""
+        return [found.get("name") or found["bare"] for found in map(re.Match.groupdict, self.reference.finditer(text))]
 
     def _value(self, found: re.Match[str], scope: Scope) -> str:
         groups = {name: value for name, value in found.groupdict().items() if value is not None}
@@ -89,7 +96,7 @@ class Syntax(NamedTuple):
         if value is None or (self.empty_is_unset and not value):
             value = groups.get("default")
         if value is not None:
-            return value
+            return groups.get("default", "") if self.default_if_empty and not value else value
         if self.unset == "error":
             raise ConfigError(f"needs the variable {name}, which is not set")
         return "" if self.unset == "empty" else found[0]

@@ -1,4 +1,4 @@
-"""Read and edit the configuration files of hosts, in JSON, TOML or YAML."""
+"""Read and edit the configuration files of hosts, in JSON, TOML or YAML, and read JSON5."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Literal
 
-from twopipes._host.files import jsonc, toml_text, yaml_text
+from twopipes._host.files import json5, jsonc, toml_text, yaml_text
 from twopipes._host.files.values import AnotherEntry, Refused, check_place, found_at, parses_to, same, with_entry
 
-Language = Literal["JSON", "TOML", "YAML"]
-# Each module has read(text), edited(text, place, name, content) and snippet(path, content).
-_EDITORS: dict[Language, ModuleType] = {"JSON": jsonc, "TOML": toml_text, "YAML": yaml_text}
+Language = Literal["JSON", "JSON5", "TOML", "YAML"]
+# Each module has read(text), edited(text, place, name, content) and snippet(path, content); that of JSON5 only the first.
+_EDITORS: dict[Language, ModuleType] = {"JSON": jsonc, "JSON5": json5, "TOML": toml_text, "YAML": yaml_text}
+_ENDINGS: dict[str, Language] = {"json5": "JSON5", "toml": "TOML", "yaml": "YAML", "yml": "YAML"}
 
 
 def language_of(file: str) -> Language:
     """Return the language of a file by its extension; JSON by default."""
-    ending = file.rpartition(".")[2].lower()
-    return "TOML" if ending == "toml" else "YAML" if ending in {"yaml", "yml"} else "JSON"
+    return _ENDINGS.get(file.rpartition(".")[2].lower(), "JSON")
 
 
 def read(text: str, language: Language) -> Any:

@@ -1,7 +1,7 @@
 """The table of hosts: where each keeps its servers, in which language and under which keys, and the form of an entry.
 
-The comment above a row names the sources of its facts, as of November 2026. If a host moves its file, users can pass
-``--config FILE`` until the row is updated.
+The comment above a row names the sources of its facts, as of November 2026; "the path" is that of every system, unless it says
+otherwise. If a host moves its file, users can pass ``--config FILE`` until the row is updated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, NamedTuple
 
-from twopipes._host.files.expansion import BRACES, DOLLAR, DOLLAR_TWICE, DOLLAR_WITHOUT_DEFAULT, EDITOR, OPENCODE, Expansion
+from twopipes._host.files.expansion import (
+    BRACES,
+    BRACES_IN_VALUES,
+    DOLLAR,
+    DOLLAR_TWICE,
+    DOLLAR_WITHOUT_DEFAULT,
+    EDITOR,
+    OPENCODE,
+    Expansion,
+)
 from twopipes._host.files.formats import Language
 
 Scope = Literal["user", "project"]
@@ -92,6 +101,9 @@ class Host(NamedTuple):
     approval: str = ""  # what else the user has to do before a server from a project's file is used
     note: str = ""  # a note about the user's file
     elsewhere: Mapping[str, str] = {}  # the user's file on platforms where it is another one
+    moved: tuple[str, str] | None = None  # a variable with a folder, and the user's file in that folder if it is set
+    package: str | None = None  # on Windows, the name of its package, which has its own folder for application data
+    also_read: tuple[str, ...] = ()  # other files of a project, which are not written
     others: tuple[str, ...] = ()  # other names of the file, which are used if they exist
     language: Language = "JSON"
     fresh: Mapping[str, Any] | None = None  # the first members of a new file
@@ -106,7 +118,18 @@ class Host(NamedTuple):
     def file(self, scope: Scope, machine: Machine) -> PurePath | None:
         """Return the path of the file; ``None`` if the host has no such scope."""
         path = self.project if scope == "project" else self.elsewhere.get(machine.platform, self.user)
+        folder = machine.environment.get(self.moved[0]) if self.moved and scope == "user" else None
+        if folder and self.moved:
+            path = f"{folder}/{self.moved[1]}" if self.moved[1] else folder
         return None if path is None else machine.expanded(path)
+
+    def packaged_file(self, machine: Machine) -> Path | None:
+        """Return the user's file of an app that Windows keeps in a package: the app does not see the usual one."""
+        if self.package is None or self.user is None or machine.platform != "win32":
+            return None
+        local = machine.environment.get("LOCALAPPDATA") or f"{machine.home}/AppData/Local"
+        folder = next(iter(sorted(Path(local, "Packages").glob(f"{self.package}_*/LocalCache/Roaming"))), None)
+        return None if folder is None else folder / self.user.partition("/")[2]
 
 
 def entry_of(host: Host, entry: HostEntry) -> dict[str, Any]:
@@ -132,9 +155,10 @@ _OPENCODE = Host(
 )
 
 HOSTS: dict[str, Host] = {
-    # Claude Code documentation, "Connect Claude Code to tools via MCP": scopes, and ${VAR} in values. That the user's servers are
-    # the top-level mcpServers of .claude.json, and that CLAUDE_CONFIG_DIR moves it: anthropics/claude-code, issues 4193 and 48448.
-    # That $VAR is left alone, and ${VAR:-default} is expanded once: version 2.1, as installed.
+    # Measured with 2.1.197: the path on Linux, the top-level mcpServers, and that $VAR is left alone and ${VAR:-default} expanded.
+    # Claude Code documentation, "Settings" (a copy on spybara.com): CLAUDE_CONFIG_DIR moves the file. Windows and macOS:
+    # masx200/persistent-terminal-mcp, docs/clients/claude-code-setup.md. The project's file: Claude Code documentation, "Connect
+    # Claude Code to tools via MCP".
     "claude-code": Host(
         title="Claude Code",
         user="{CLAUDE_CONFIG_DIR|.}/.claude.json",
@@ -146,16 +170,18 @@ HOSTS: dict[str, Host] = {
         approval="The server is pending until you approve it: start `claude` in this folder, or use /mcp there.",
         note="Claude Code writes into its user file while it runs: quit it first.",
     ),
-    # Model Context Protocol documentation, "Connect to local MCP servers": macOS and Windows. Linux: where Electron keeps what
-    # belongs to the application "Claude"; aaddrick/claude-desktop-debian, docs/CONFIGURATION.md.
+    # Model Context Protocol documentation, "Connect to local MCP servers": macOS and Windows. The package of Windows:
+    # anthropics/claude-code, issue 26073. Linux: where Electron keeps what belongs to the application "Claude";
+    # aaddrick/claude-desktop-debian, docs/CONFIGURATION.md.
     "claude-desktop": Host(
         title="Claude Desktop",
         user="{data}/Claude/claude_desktop_config.json",
+        package="Claude",
         project=None,
         next_step="Quit Claude Desktop from its menu, and start it again.",
     ),
-    # openai/codex, docs/config.md, "mcp_servers": the table, env_vars, CODEX_HOME. Codex documentation, "Model Context Protocol":
-    # the file of a project, which is read if the project is trusted.
+    # openai/codex, codex-rs/utils/home-dir/src/lib.rs: the path and CODEX_HOME; codex-rs/config/src/mcp_types.rs: the table and
+    # env_vars. Codex documentation, "Model Context Protocol": the file of a project, which is read if the project is trusted.
     "codex": Host(
         title="Codex",
         user="{CODEX_HOME|.codex}/config.toml",
@@ -167,11 +193,12 @@ HOSTS: dict[str, Host] = {
         next_step="Restart `codex`; `codex mcp list` shows its servers.",
         approval="The project file is read only if you trust the project: `codex` asks when you start it there.",
     ),
-    # google-gemini/gemini-cli, docs/tools/mcp-server.md: both files, the fields, ${VAR} in env.
-    # docs/cli/trusted-folders.md; packages/cli/src/utils/envVarResolver.ts and packages/core/src/utils/envExpansion.ts.
+    # google-gemini/gemini-cli, docs/tools/mcp-server.md: both files, the fields, ${VAR} in env; docs/cli/trusted-folders.md;
+    # packages/core/src/utils/paths.ts: the path and GEMINI_CLI_HOME, which replaces the home folder;
+    # packages/cli/src/utils/envVarResolver.ts and packages/core/src/utils/envExpansion.ts.
     "gemini-cli": Host(
         title="Gemini CLI",
-        user="{home}/.gemini/settings.json",
+        user="{GEMINI_CLI_HOME|.}/.gemini/settings.json",
         project=".gemini/settings.json",
         reference="${{{}}}",
         expands=DOLLAR_TWICE,
@@ -179,28 +206,29 @@ HOSTS: dict[str, Host] = {
         " trusts it.",
         approval="The project file is read only if you trust the folder: `gemini` asks when you start it there.",
     ),
-    # opencode documentation, "MCP servers" and "Config": the shape, {env:VAR}, both names of the file, ~/.config on every system.
+    # opencode documentation, "MCP servers" and "Config": the shape, {env:VAR}, both names of the file. anomalyco/opencode,
+    # packages/core/src/global.ts: the path, ~/.config on every system.
     "opencode": _OPENCODE,
     # anomalyco/opencode, specs/v2/config.md, group 9: servers moved to mcp.servers, and `enabled` became `disabled`.
     "opencode-2": _OPENCODE._replace(title="opencode 2", place=("mcp", "servers"), format_entry=_opencode_2),
-    # QwenLM/qwen-code, docs/users/features/mcp.md: scopes, fields, ${VAR} in env.
-    # Pull request 4713: approval. packages/cli/src/utils/envVarResolver.ts.
+    # QwenLM/qwen-code, docs/users/features/mcp.md: scopes, fields, ${VAR} in env; packages/core/src/config/storage.ts: the path and
+    # QWEN_HOME. Pull request 4713: approval. packages/cli/src/utils/envVarResolver.ts.
     "qwen": Host(
         title="Qwen Code",
-        user="{home}/.qwen/settings.json",
+        user="{QWEN_HOME|.qwen}/settings.json",
         project=".qwen/settings.json",
         reference="${{{}}}",
         expands=DOLLAR_WITHOUT_DEFAULT,
         next_step="Restart `qwen`; /mcp shows its servers.",
         approval="The server is pending until you approve it: start `qwen` in this folder, or run `qwen mcp approve NAME` there.",
     ),
-    # GitHub documentation, "Adding MCP servers for Copilot CLI": the files, the fields, that `stdio` and `local` mean the same.
-    # VS Code documentation, "MCP configuration reference": COPILOT_HOME.
-    # That $VAR, ${VAR} and ${VAR:-default} are replaced: the same documentation.
+    # GitHub documentation, "Adding MCP servers for GitHub Copilot CLI": the files, the fields, that `stdio` and `local` mean the
+    # same; "GitHub Copilot CLI command reference": the path, COPILOT_HOME, and that $VAR, ${VAR} and ${VAR:-default} are replaced.
     "copilot": Host(
         title="GitHub Copilot CLI",
         user="{COPILOT_HOME|.copilot}/mcp-config.json",
         project=".mcp.json",
+        also_read=(".github/mcp.json",),
         first=_STDIO,
         last={"tools": ["*"]},
         reference="${{{}}}",
@@ -208,8 +236,8 @@ HOSTS: dict[str, Host] = {
         next_step="Restart `copilot`; /mcp show lists its servers.",
         approval="It is loaded only if you trust the folder: `copilot` asks when you start it there.",
     ),
-    # Cursor documentation, "Model Context Protocol (MCP)": both files and the fields; ${env:VAR}: syllago.dev, "Cursor - MCP
-    # Configs".
+    # code-js.in, "Two config files, two scopes": both files, in the home folder on every system. The fields and ${env:VAR}:
+    # syllago.dev, "Cursor - MCP Configs".
     "cursor": Host(
         title="Cursor",
         user="{home}/.cursor/mcp.json",
@@ -219,9 +247,8 @@ HOSTS: dict[str, Host] = {
         expands=EDITOR,
         next_step="Turn it on in Cursor's settings, under MCP, or restart Cursor.",
     ),
-    # Factory-AI/factory, docs/cli/configuration/mcp.mdx: the fields, and that the file is read again when it changes. The file of a
-    # project: what makers of servers tell their users (zephex.dev, "Factory AI").
-    # Pull request 1175: ${VAR} and ${VAR:-default}; a variable that is not set is an error.
+    # Factory-AI/factory, docs/cli/configuration/mcp.mdx: the files, which it does not give for single systems, the fields, and that
+    # a file is read again when it changes. Measured with 0.215 on Linux: both files, and what is expanded.
     "droid": Host(
         title="Factory droid",
         user="{home}/.factory/mcp.json",
@@ -229,10 +256,11 @@ HOSTS: dict[str, Host] = {
         first=_STDIO,
         last={"disabled": False},
         reference="${{{}}}",
-        expands=BRACES,
+        expands=BRACES_IN_VALUES,
         next_step="droid reloads the file automatically; /mcp shows its servers.",
     ),
-    # Amp Owner's Manual, "MCP" and "Configuration": the files, amp.mcpServers, ${VAR}, and that workspace servers need approval.
+    # developersdigest.tech, "Amp config files and locations": the paths of all systems, and that workspace servers need approval.
+    # Measured with 0.0.1790142911 on Linux: the user's file, amp.mcpServers and ${VAR}.
     "amp": Host(
         title="Amp",
         user="{home}/.config/amp/settings.json",
@@ -245,7 +273,7 @@ HOSTS: dict[str, Host] = {
         approval="The server is used only after you approve it: run `amp mcp approve NAME` in this folder.",
     ),
     # VS Code documentation, "MCP configuration reference": both files, `servers`, the fields; "Variables reference": ${env:VAR};
-    # "User and workspace settings": where the user's folder is on each system.
+    # "User and workspace settings": where the user's folder is on Windows, macOS and Linux.
     "vscode": Host(
         title="VS Code",
         user="{data}/Code/User/mcp.json",
@@ -257,8 +285,9 @@ HOSTS: dict[str, Host] = {
         next_step="Run `MCP: List Servers` from the Command Palette and start it there; VS Code asks whether you trust it.",
         note="This is the file of the default profile. For another, use --config; `MCP: Open User Configuration` shows its file.",
     ),
-    # Windsurf documentation, "Cascade MCP Integration": the file, the fields, and that variables are replaced in them; ${env:VAR}:
-    # syllago.dev, "Windsurf - MCP Configs". There is no file for a project.
+    # Windsurf documentation, "Cascade MCP Integration": the path, the fields, and that variables are replaced in them; Windows:
+    # surrealdb.com, "Installing Spectron as an MCP server in Windsurf"; ${env:VAR}: syllago.dev, "Windsurf - MCP Configs". There is
+    # no file for a project.
     "windsurf": Host(
         title="Windsurf",
         user="{home}/.codeium/windsurf/mcp_config.json",
@@ -267,9 +296,8 @@ HOSTS: dict[str, Host] = {
         expands=EDITOR,
         next_step="Press the refresh button in Cascade's list of MCP servers, or restart Windsurf.",
     ),
-    # zed-industries/zed, docs/src/ai/mcp.md: context_servers and the fields; docs/src/configuring-zed.md: the files of Linux and
-    # macOS, of a project, and comments in them; pull request 52161: servers of a project. Windows:
-    # nikolai-vysotskyi/trace-mcp, 1277.
+    # zed-industries/zed, docs/src/ai/mcp.md: context_servers and the fields; crates/paths/src/paths.rs: the files of Linux, macOS,
+    # Windows and of a project; docs/src/configuring-zed.md: comments in them; pull request 52161: servers of a project.
     "zed": Host(
         title="Zed",
         user="{config}/zed/settings.json",
@@ -279,11 +307,13 @@ HOSTS: dict[str, Host] = {
         first={"source": "custom"},
         next_step="Zed starts it automatically; the settings of the Agent Panel show a green dot beside it.",
     ),
-    # goose documentation, "Configuration Files": the files, and the fields of an extension; "Config": that a secret which env_keys
-    # names is looked for in the environment first.
+    # aaif-goose/goose, documentation/docs/guides/config-files.md: the paths of all systems, and the fields of an extension;
+    # crates/goose/src/config/paths.rs: GOOSE_PATH_ROOT, and XDG_CONFIG_HOME on Linux and macOS; crates/goose/src/config/base.rs: a
+    # secret that env_keys names is looked up in the environment first.
     "goose": Host(
         title="goose",
-        user="{home}/.config/goose/config.yaml",
+        user="{config}/goose/config.yaml",
+        moved=("GOOSE_PATH_ROOT", "config/config.yaml"),
         elsewhere={"win32": "{data}/Block/goose/config/config.yaml"},
         project=None,
         place=("extensions",),
@@ -315,11 +345,13 @@ OTHER_HOSTS: dict[str, Host] = {
         others=(".mcp.json",),
         next_step="Restart `omp`.",
     ),
-    # OpenClaw documentation, "Configuration reference".
+    # openclaw/openclaw, src/config/paths.ts: the path, the variables, and that it is JSON5.
     "openclaw": Host(
         title="OpenClaw",
-        user="{home}/.openclaw/openclaw.json",
+        user="{OPENCLAW_STATE_DIR|.openclaw}/openclaw.json",
+        moved=("OPENCLAW_CONFIG_PATH", ""),
         project=None,
+        language="JSON5",
         place=("mcp", "servers"),
         next_step="Restart the gateway.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -43,7 +44,7 @@ def read_document(file: str | os.PathLike[str], host: str | None = None) -> Host
     name = os.fspath(file)
     if host is not None and host not in _ALL:
         raise ConfigError(f"unknown host {host!r}; known hosts: {', '.join(_ALL)}")
-    language = language_of(name) if host in (None, "generic") else _ALL[host].language
+    language = _language(name) if host in (None, "generic") else _ALL[host].language
     document = _document(name, language)
     for candidate in [host] if host is not None else _candidates(name, document, language):
         servers = _servers(document, candidate)
@@ -51,6 +52,11 @@ def read_document(file: str | os.PathLike[str], host: str | None = None) -> Host
             return HostDocument(name, candidate, servers, frozenset(_disabled(document, candidate, servers)))
     where = ".".join(_ALL[host].place if host is not None else ("mcpServers",))
     raise ConfigError(f'{name} has no servers; it needs {{"{where}": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
+
+
+def _language(file: str) -> Language:
+    """Return the language of a file whose host is not known."""
+    return _ALL["openclaw"].language if Path(file).name == "openclaw.json" else language_of(file)
 
 
 def _document(file: str, language: Language) -> Any:
@@ -96,7 +102,7 @@ def _matches(file: str, machine: Machine) -> Iterator[tuple[int, str]]:
 
 def _tails(host: Host) -> Iterator[str]:
     """Yield the ends of the paths of a host's files, without placeholders."""
-    for path in (host.user, host.project, *host.elsewhere.values()):
+    for path in (host.user, host.project, *host.also_read, *host.elsewhere.values()):
         if path is None:
             continue
         inside, _, tail = path.partition("}/") if path.startswith("{") else ("", "", path)
@@ -110,7 +116,9 @@ def _servers(document: Any, host: str) -> dict[str, Any]:
     """Return the servers that a host finds in a document; none if it does not look like a document of the host."""
     place = _ALL[host].place
     servers = _named(found_at(document, place))
-    if host == "goose":
+    if host == "copilot" and not servers and _has_only_servers(document):
+        servers = document  # without mcpServers around them
+    elif host == "goose":
         servers = {name: each for name, each in servers.items() if _member(each, "type") not in _BUILT_INTO_GOOSE}
     elif place[0] == "mcp" and not all(isinstance(each, dict) and each.keys() & _OF_A_SERVER for each in servers.values()):
         return {}  # hosts keep other settings there too
@@ -119,6 +127,11 @@ def _servers(document: Any, host: str) -> dict[str, Any]:
     for place_of_project in project_places(document, host):
         servers |= _named(found_at(document, place_of_project))
     return servers
+
+
+def _has_only_servers(document: Any) -> bool:
+    servers = document.values() if isinstance(document, dict) else ()
+    return bool(servers) and all(isinstance(each, dict) and each.keys() & {"command", "url"} for each in servers)
 
 
 def project_places(document: Any, host: str) -> Iterator[tuple[str, ...]]:
@@ -154,9 +167,16 @@ def _disabled(document: Any, host: str, servers: Sequence[str] | Mapping[str, An
     if host == "claude-code":
         excluded = found_at(document, ("projects", _project_key(document), "disabledMcpServers"))
     allowed = found_at(document, reading.allowed) if reading.allowed else None
+    patterns = reading.lists_have_patterns
     for name in servers:
-        if (isinstance(excluded, list) and name in excluded) or (isinstance(allowed, list) and allowed and name not in allowed):
+        is_allowed = not isinstance(allowed, list) or _is_in(name, allowed, patterns=patterns) or not (allowed or patterns)
+        if not is_allowed or (isinstance(excluded, list) and _is_in(name, excluded, patterns=patterns)):
             yield name
+
+
+def _is_in(name: str, listed: Sequence[Any], *, patterns: bool) -> bool:
+    """Return whether a list of names, or of patterns, has a name."""
+    return any(name == each or (patterns and isinstance(each, str) and fnmatchcase(name, each)) for each in listed)
 
 
 def _member(content: Any, key: str) -> Any:

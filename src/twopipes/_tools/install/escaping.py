@@ -23,7 +23,7 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
         return result
 
     def write(text: str, what: str, dollar: str | None) -> str:
-        if expansion.reference.search(text) is None:
+        if dollar == "$" or expansion.reference.search(text) is None:
             return text
         if as_is:
             note = f"{host} expands variables in {what}; leave out --as-is to prevent that"

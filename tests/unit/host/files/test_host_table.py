@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from twopipes._host.files.formats import put, read, snippet
-from twopipes._host.files.host_table import HOSTS, HostEntry, Machine, entry_of
+from twopipes._host.files.host_table import HOSTS, OTHER_HOSTS, HostEntry, Machine, entry_of
 from twopipes._host.files.recognition import read_document
 from twopipes._host.files.values import found_at, with_entry
 from twopipes._host.references import resolved
@@ -70,10 +70,42 @@ def test_every_host_is_tested():
         ("copilot", "COPILOT_HOME", "/x/mcp-config.json"),
         ("opencode", "XDG_CONFIG_HOME", "/x/opencode/opencode.json"),
         ("zed", "XDG_CONFIG_HOME", "/x/zed/settings.json"),
+        ("goose", "XDG_CONFIG_HOME", "/x/goose/config.yaml"),
+        ("goose", "GOOSE_PATH_ROOT", "/x/config/config.yaml"),
+        ("gemini-cli", "GEMINI_CLI_HOME", "/x/.gemini/settings.json"),
+        ("qwen", "QWEN_HOME", "/x/settings.json"),
+        ("claude-desktop", "XDG_CONFIG_HOME", "/x/Claude/claude_desktop_config.json"),
+        ("vscode", "XDG_CONFIG_HOME", "/x/Code/User/mcp.json"),
+        ("hermes", "HERMES_HOME", "/x/config.yaml"),
+        ("openclaw", "OPENCLAW_STATE_DIR", "/x/openclaw.json"),
+        ("openclaw", "OPENCLAW_CONFIG_PATH", "/x"),
+        ("pi", "PI_CODING_AGENT_DIR", "/x/mcp.json"),
     ],
 )
 def test_a_variable_changes_the_path(name, variable, path):
-    assert str(HOSTS[name].file("user", Machine("linux", "/home/ada", {variable: "/x"}))) == path
+    host = (HOSTS | OTHER_HOSTS)[name]
+    assert str(host.file("user", Machine("linux", "/home/ada", {variable: "/x"}))) == path
+
+
+def test_a_variable_does_not_move_the_file_of_a_project():
+    linux = LINUX._replace(environment={"GEMINI_CLI_HOME": "/x"})
+    assert str(HOSTS["gemini-cli"].file("project", linux)) == ".gemini/settings.json"
+
+
+def test_xdg_folders_do_not_move_the_files_of_zed_on_a_mac():
+    mac = MAC._replace(environment={"XDG_CONFIG_HOME": "/x"})
+    assert str(HOSTS["zed"].file("user", mac)) == "/Users/ada/.config/zed/settings.json"
+    assert str(HOSTS["goose"].file("user", mac)) == "/x/goose/config.yaml"
+
+
+def test_the_file_of_an_app_that_windows_keeps_in_a_package(tmp_path):
+    host, windows = HOSTS["claude-desktop"], WINDOWS._replace(environment={"LOCALAPPDATA": str(tmp_path)})
+    assert host.packaged_file(windows) is None
+    folder = tmp_path / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming"
+    folder.mkdir(parents=True)
+    assert host.packaged_file(windows) == folder / "Claude" / "claude_desktop_config.json"
+    assert host.packaged_file(LINUX._replace(environment=windows.environment)) is None
+    assert HOSTS["cursor"].packaged_file(windows) is None
 
 
 def test_where_the_file_of_a_project_is():
@@ -152,6 +184,7 @@ def test_how_a_variable_is_passed_on(name, key, value):
 PASSING = [name for name, host in HOSTS.items() if host.reference is not None or host.passes_on]
 
 
+@pytest.mark.usefixtures("clean_environment")
 @pytest.mark.parametrize(("name", "passed"), [*((name, False) for name in HOSTS), *((name, True) for name in PASSING)])
 def test_what_is_written_into_a_hosts_own_file_is_read_back(name, passed, tmp_path, monkeypatch):
     monkeypatch.setenv("KEY", "1")
@@ -166,7 +199,8 @@ def test_what_is_written_into_a_hosts_own_file_is_read_back(name, passed, tmp_pa
     assert read_document(path).host == name
     config = load(path)["new"]
     assert config.command == ("/usr/bin/new", "-a", "b c")
-    assert resolved(config.env) == {"KEY": "1"}
+    env = {name: value for name, value in config.env.items() if name != "PYTEST_CURRENT_TEST"}  # which Gemini CLI would pass on
+    assert resolved(env) == {"KEY": "1"}
     # No line is missing, except those that were replaced.
     lines = after.splitlines()
     lost = [line for line in before.splitlines() if line not in lines and f"{line}," not in lines]

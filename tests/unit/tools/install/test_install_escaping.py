@@ -46,7 +46,7 @@ def dollar_twice(text):
     ("host", "in_words", "in_values"),
     [
         ("claude-code", braces, braces),
-        ("droid", braces, braces),
+        ("droid", str, braces),
         ("copilot", dollar, dollar),
         ("gemini-cli", dollar, dollar_twice),
     ],
