@@ -190,7 +190,7 @@ class Back:
                 result: Raw = await client.request_raw(method, params, options)
             else:
                 async with self.questions.during(call):
-                    result = await client.request_raw(method, params, options)
+                    result = await self.questions.visit_first(call, partial(client.request_raw, method, params, options))
         except ClientClosed:
             if self._is_closed:
                 raise

@@ -155,7 +155,7 @@ class PassingServer(Server[None]):
     def _notify_hosts(self, hosts: list[CallRunner], back: Back, method: str, raw: Any) -> None:
         """Pass a notification of a server to the hosts whose revision knows it, or to all of them if none does."""
         if method == "notifications/elicitation/complete":
-            hosts = back.questions.visitors(raw, hosts)
+            hosts = back.questions.visits.completed(raw, hosts)
         for runner in hosts:
             spoken = runner.session.session_dialect
             is_known = method in KNOWN_NOTIFICATIONS

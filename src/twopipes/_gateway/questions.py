@@ -11,23 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
-
-from msgspec import DecodeError
-from msgspec.json import Decoder
+from typing import Any, Final, TypeVar
 
 from twopipes._gateway.asker import named
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
+from twopipes._gateway.visits import Visits, required_pages
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
 from twopipes._protocol.revisions import MAY_ASK_BACK
 from twopipes._protocol.types import (
     ClientCapabilities,
     CreateMessageRequest,
-    ElicitationCompleteParams,
     ElicitRequest,
     EmptyParams,
     Implementation,
@@ -47,9 +43,10 @@ from twopipes.errors import (
     MethodNotFound,
     RemoteProtocolError,
     TwopipesError,
+    UrlsRequired,
 )
 
-_decode_visit = Decoder(ElicitationCompleteParams).decode
+T = TypeVar("T")
 _log = logging.getLogger("twopipes.gateway")
 
 # Everything that can be carried, for a server that several hosts share.
@@ -63,8 +60,8 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
 }
 # Seconds for which a question that belongs to no call waits for a call of a modern host, which can carry it.
 _LONGEST_HOLD: Final = 600.0
-# Pages that users were asked to visit and whose completion can still be reported.
-_MAX_VISITS: Final = 1000
+# How often a call may be refused until the user has visited a page, before the host gets the error.
+_MAX_REFUSALS: Final = 4
 # Questions in one result of a modern server.
 _MAX_QUESTIONS: Final = 64
 _WITHDRAWN: Final = "the server does not need the answer any more"
@@ -96,6 +93,7 @@ class Questions:
         is_shared: Whether several hosts use the server.
         how_to_isolate: What a user can do against questions that are refused because hosts share the server.
         hosts: Returns the connections of the hosts that use the server.
+        visits: The pages that users were asked to visit.
     """
 
     def __init__(self) -> None:
@@ -104,9 +102,9 @@ class Questions:
         self.is_shared = False
         self.how_to_isolate = "start the gateway with --isolate"
         self.hosts: Callable[[], Iterable[CallRunner]] = tuple
+        self.visits = Visits()
         self._carried: dict[FrontCall, int] = {}  # the open calls, and how many questions each of them carries
         self._held: dict[CallRunner, list[_Held]] = {}
-        self._visits: OrderedDict[str, CallRunner] = OrderedDict()  # by the id of the question
 
     # For the engine
 
@@ -164,15 +162,35 @@ class Questions:
                 "answered already; it was not run again. Start the call again without requestState"
             )
 
-    def visitors(self, raw: Any, hosts: list[CallRunner]) -> list[CallRunner]:
-        """Return who is to be notified that a visit is complete: the host that was asked for it, or the only one (EL-12)."""
+    async def visit_first(self, call: FrontCall, send: Callable[[], Awaitable[T]]) -> T:
+        """Send a request. If a legacy server refuses it until the user has visited pages, ask a modern host for that (ER-08).
+
+        The error means that the server did nothing, so the request is sent again when the user has agreed.
+        """
+        for _ in range(_MAX_REFUSALS):
+            try:
+                return await send()
+            except UrlsRequired as error:
+                pages = required_pages(error)
+                for page in pages:
+                    self.visits.note(page, call.runner)
+                if not await self._visits_agreed(call, pages):
+                    raise
+        return await send()
+
+    async def _visits_agreed(self, call: FrontCall, pages: Sequence[ElicitRequest]) -> bool:
+        """Ask a modern host to open pages. Return whether the user agreed to all of them."""
+        can_ask = call.call.dialect.modern and _can_ask(call) and call.call.capabilities.allows("elicitation", "url")
+        if not can_ask or not pages or len(pages) > _MAX_QUESTIONS:
+            return False
         try:
-            asked = self._visits.pop(_decode_visit(raw).elicitation_id, None)
-        except (DecodeError, TypeError):
-            return []
-        if asked is None:  # the server named the page in an error, for example
-            return hosts if len(hosts) == 1 else []
-        return [asked] if asked in hosts else []
+            answers = await _gathered({str(key): self._ask_in(call, self._named(page)) for key, page in enumerate(pages)})
+        except _CallEnded:
+            return False
+        if any(answer.action != "accept" for answer in answers.values()):
+            return False
+        await self.visits.wait_for(pages)
+        return True
 
     def _named(self, question: Question) -> Question:
         return question if self.asker is None else named(question, self.asker)
@@ -216,7 +234,7 @@ class Questions:
     async def _ask_in(self, call: FrontCall, question: Question) -> Any:
         """Ask the host during one of its calls."""
         self._carried[call] += 1
-        self._note_visit(question, call.runner)
+        self.visits.note(question, call.runner)
         try:
             return await ask(call, question)
         except CapabilityMissing as error:
@@ -232,7 +250,7 @@ class Questions:
             raise _refusal(question, f"it belongs to no call, and {why}; ask during a call")
         (runner,) = runners
         if runner.session.session_dialect is not None:
-            self._note_visit(question, runner)
+            self.visits.note(question, runner)
             try:
                 return await runner.ask_session(question)
             except CapabilityMissing as error:
@@ -272,14 +290,6 @@ class Questions:
         for held in waiting:
             await held.is_over.wait()
 
-    def _note_visit(self, question: Question, runner: CallRunner) -> None:
-        asked = plain(question)
-        elicitation_id = asked.params.elicitation_id if isinstance(asked, ElicitRequest) else None
-        if elicitation_id is not None:
-            self._visits[elicitation_id] = runner
-            if len(self._visits) > _MAX_VISITS:
-                self._visits.popitem(last=False)
-
     # Questions of a modern server
 
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
@@ -291,15 +301,21 @@ class Questions:
         asked = asking.input_requests or {}
         if len(asked) > _MAX_QUESTIONS:
             raise InternalError(f"the server answered {method} with {len(asked):,} questions; the limit is {_MAX_QUESTIONS}")
-        tasks = {key: asyncio.ensure_future(_answer_one(call, self._named(question))) for key, question in asked.items()}
         try:
-            return {key: await task for key, task in tasks.items()}
+            return await _gathered({key: _answer_one(call, self._named(question)) for key, question in asked.items()})
         except _CallEnded:
             raise InternalError(f"the client was asked for input, but its {method} has ended") from None
-        finally:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+async def _gathered(asking: Mapping[str, Coroutine[Any, Any, T]]) -> dict[str, T]:
+    """Ask several questions at once. If one fails, the others are withdrawn."""
+    tasks = {key: asyncio.ensure_future(question) for key, question in asking.items()}
+    try:
+        return {key: await task for key, task in tasks.items()}
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
 async def _answer_one(call: FrontCall, question: Question) -> Result:
