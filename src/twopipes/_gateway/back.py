@@ -109,6 +109,7 @@ class Back:
         self.on_given_up: list[Callable[[TwopipesError], None]] = []
         self.on_exit: list[Callable[[], None]] = []
         self.questions = Questions()
+        self.questions.notify = self.notify
         self.tools = KnownTools()
         self.watches = Watches(self.changed)
         self._client: BackClient | None = None
@@ -350,6 +351,7 @@ class Back:
                 info=identity.info or GATEWAY,
                 capabilities=self.questions.declared(identity),
                 revisions=revisions_of(config.era, config.revision),
+                transparent=True,
             ),
             questions=self.questions,
             timeouts=config.timeouts,

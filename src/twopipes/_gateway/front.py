@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from twopipes._gateway import translate
 from twopipes._gateway.back import Back, Opened
 from twopipes._gateway.backs import Backs
+from twopipes._gateway.extensions import with_valid_extensions
 from twopipes._gateway.front_call import ClientIdentity
 from twopipes._gateway.passing import KNOWN_NOTIFICATIONS, PassingServer
 from twopipes._protocol.dialect import dialect
-from twopipes._protocol.meta_keys import is_extension_name
 from twopipes._protocol.methods import NEEDED_CAPABILITIES
-from twopipes._protocol.types import LOGGING_LEVELS, Implementation, LogParams, Result, ServerCapabilities, SubscriptionFilter
+from twopipes._protocol.types import LOGGING_LEVELS, Implementation, LogParams, Result, SubscriptionFilter
 from twopipes._server.call_runner import CallRunner
 from twopipes._server.context import Context, Next
 from twopipes._session.events import NotificationReceived
@@ -53,7 +53,7 @@ class GatewayServer(PassingServer):
             return ServerProfile(info=self.info, revisions=self._revisions)
         return ServerProfile(
             info=opened.server_info or Implementation(self.info.name, self.info.version),
-            capabilities=_carried(opened.capabilities),
+            capabilities=with_valid_extensions(opened.capabilities),
             instructions=opened.instructions,
             revisions=self._revisions,
         )
@@ -209,11 +209,3 @@ def _overlap(wanted: SubscriptionFilter, about: SubscriptionFilter) -> bool:
     lists = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
     uris = set(wanted.resource_subscriptions or ()) & set(about.resource_subscriptions or ())
     return bool(uris) or any(getattr(wanted, name) and getattr(about, name) for name in lists)
-
-
-def _carried(capabilities: ServerCapabilities) -> ServerCapabilities:
-    """Return the capabilities that the gateway can declare: extensions with an invalid name are left out."""
-    extensions = capabilities.extensions
-    if extensions is None or all(map(is_extension_name, extensions)):
-        return capabilities
-    return structs.replace(capabilities, extensions={k: v for k, v in extensions.items() if is_extension_name(k)} or None)

@@ -15,11 +15,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coro
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
+from msgspec import UNSET
+
+from twopipes._gateway import translate
 from twopipes._gateway.asker import named
+from twopipes._gateway.extensions import with_valid_extensions
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
 from twopipes._gateway.visits import Visits, required_pages
 from twopipes._protocol.dialect import Dialect
-from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
+from twopipes._protocol.passed_questions import OnProgress, PassedAnswer, PassedQuestion, PassedRequest, Question, plain
 from twopipes._protocol.revisions import MAY_ASK_BACK
 from twopipes._protocol.types import (
     ClientCapabilities,
@@ -93,6 +97,7 @@ class Questions:
         is_shared: Whether several hosts use the server.
         how_to_isolate: What a user can do against questions that are refused because hosts share the server.
         hosts: Returns the connections of the hosts that use the server.
+        notify: Sends a notification to the server.
         visits: The pages that users were asked to visit.
     """
 
@@ -102,6 +107,7 @@ class Questions:
         self.is_shared = False
         self.how_to_isolate = "start the gateway with --isolate"
         self.hosts: Callable[[], Iterable[CallRunner]] = tuple
+        self.notify: Callable[[str, Any], object] = lambda _method, _params: None
         self.visits = Visits()
         self._carried: dict[FrontCall, int] = {}  # the open calls, and how many questions each of them carries
         self._held: dict[CallRunner, list[_Held]] = {}
@@ -113,7 +119,7 @@ class Questions:
 
         A shared server gets everything that can be carried; a question for a client that did not declare it is refused.
         """
-        own = client.capabilities
+        own = with_valid_extensions(client.capabilities)
         if self.is_shared:
             return ClientCapabilities(
                 elicitation=_EVERYTHING.elicitation,
@@ -199,16 +205,36 @@ class Questions:
 
     async def answer_call(self, call: Call, causes: Sequence[SentRequest]) -> Result:
         """Answer a request of a legacy server."""
-        question = self._named(_question_of(call))
         calls = [asked.context.origin for asked in causes if isinstance(getattr(asked.context, "origin", None), FrontCall)]
         try:
-            answer = await self._ask(question, calls)
+            if call.method not in _KINDS:
+                return await self._pass_on(call, calls)
+            answer = await self._ask(self._named(_question_of(call, self._progress_of(call))), calls)
         except McpError as error:
             _log.info("%s of the server behind the gateway got an error: %s", call.method, error.message)
             raise
         except TwopipesError as error:
             raise InternalError(f"{call.method} could not be passed to the host: {error}") from None
         return _written(answer, call.dialect)
+
+    def _progress_of(self, call: Call) -> OnProgress | None:
+        """Return what passes the progress of a host on to the server that asks, if it wants that."""
+        token = call.progress_token
+        if token is None:
+            return None
+        return lambda raw: self.notify("notifications/progress", translate.progress(raw, token, call.dialect))
+
+    async def _pass_on(self, call: Call, calls: Collection[FrontCall]) -> Result:
+        """Pass a request whose method is unknown to the legacy host that it belongs to: the only caller, or the only host."""
+        runners = {front_call.runner for front_call in calls} or set(self.hosts())
+        takers = [runner for runner in runners if runner.session.session_dialect is not None]
+        if len(runners) != 1 or not takers:
+            why = f"{len(runners)} hosts could be meant" if len(runners) > 1 else "no host is connected that takes requests"
+            raise MethodNotFound(f"{call.method} was not passed to a host: {why}")
+        request = PassedRequest(call.method, UNSET if call.raw_params is None else call.raw_params, self._progress_of(call))
+        route = next((front_call.call.route for front_call in calls if front_call in self._carried), None)
+        result: Result = await takers[0].ask_session(request, route=route)
+        return result
 
     async def _ask(self, question: Question, calls: Collection[FrontCall]) -> Any:
         callers = {_caller_of(call) for call in calls}
@@ -355,12 +381,10 @@ def _can_ask(call: FrontCall) -> bool:
     return not call.context._is_closed and (not call.call.dialect.modern or call.call.method in MAY_ASK_BACK)
 
 
-def _question_of(call: Call) -> Question:
-    kind = _KINDS.get(call.method)
-    if kind is None:
-        raise MethodNotFound(f"{call.method} cannot be passed to a host")
+def _question_of(call: Call, on_progress: OnProgress | None) -> Question:
+    kind = _KINDS[call.method]
     question: InputRequest = kind() if call.params == EmptyParams() else kind(call.params)
-    return question if call.raw_params is None else PassedQuestion(question, call.raw_params, call.dialect)
+    return question if call.raw_params is None else PassedQuestion(question, call.raw_params, call.dialect, on_progress)
 
 
 def _written(answer: Any, target: Dialect) -> Result:

@@ -16,6 +16,7 @@ from msgspec import json as msgspec_json
 from msgspec.json import Decoder
 
 from twopipes._gateway.envelope import META, to_legacy, to_modern
+from twopipes._gateway.extensions import with_valid_extensions
 from twopipes._http.headers import NAME_MEMBERS
 from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import Dialect, dialect
@@ -78,7 +79,7 @@ def request(call: Call, source: Dialect) -> Passed:
             params.pop(name, None)
         return Passed(params, {})
     if not call.dialect.modern:
-        return Passed(params, source.client_meta(call.client_info or GATEWAY, call.capabilities))
+        return Passed(params, source.client_meta(call.client_info or GATEWAY, with_valid_extensions(call.capabilities)))
     about = own.get(META_CLIENT_INFO, GATEWAY)  # VN-03
     return Passed(params, {META_VERSION: source.revision, META_CAPABILITIES: own[META_CAPABILITIES], META_CLIENT_INFO: about})
 
@@ -108,14 +109,24 @@ def result(method: str, raw: Raw, source: Dialect, target: Dialect, *, server: I
 
 
 def introduction(typed: Result, call: Call, opened: ClientOpened) -> Result:
-    """Add the members of the server's own introduction that the types do not know, such as new capabilities."""
+    """Add the members of the server's own introduction that the types do not know, such as new capabilities.
+
+    A legacy host gets the extensions, too: its revision does not have them, but hosts and servers use them there.
+    """
     spoken = dialect(opened.revision)
-    if opened.raw is None or spoken.modern != call.dialect.modern:
+    theirs = decode_members(opened.raw) if opened.raw is not None and spoken.modern == call.dialect.modern else None
+    extensions = None if call.dialect.modern else opened.capabilities.extensions
+    if theirs is None and extensions is None:
         return typed
     finished = call.dialect.finish(call.method, typed, server_info=opened.server_info)
-    ours, theirs = decode_members(msgspec_json.encode(finished)), decode_members(opened.raw)
-    capabilities = {**_object(theirs.get("capabilities")), **_object(ours["capabilities"])}
-    for dropped in _known_capabilities - _object(ours["capabilities"]).keys():
+    ours = decode_members(msgspec_json.encode(finished))
+    declared: dict[str, Any] = _object(ours["capabilities"])
+    if extensions is not None:
+        declared["extensions"] = extensions
+    if theirs is None:
+        return RawResult(Raw(msgspec_json.encode({**ours, "capabilities": declared})))
+    capabilities = {**_object(theirs.get("capabilities")), **declared}
+    for dropped in _known_capabilities - declared.keys():
         capabilities.pop(dropped, None)
     if spoken is call.dialect:
         ours = {name: ours[name] for name in ("protocolVersion", "supportedVersions") if name in ours}  # what the gateway speaks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -56,9 +56,10 @@ class Visits:
         visit.is_complete.set()
         return [visit.runner] if visit.runner in hosts else []
 
-    async def wait_for(self, pages: list[ElicitRequest]) -> None:
+    async def wait_for(self, pages: Sequence[ElicitRequest]) -> None:
         """Wait until the server reports that these visits are complete, or long enough."""
-        visits = [self._visits[page.params.elicitation_id] for page in pages if page.params.elicitation_id in self._visits]
+        asked = {page.params.elicitation_id for page in pages}
+        visits = [visit for identity, visit in self._visits.items() if identity in asked]
         with suppress(TimeoutError):
             async with asyncio.timeout(_COMPLETE_WITHIN):
                 for visit in visits:

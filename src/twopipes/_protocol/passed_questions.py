@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, structs
@@ -10,12 +11,14 @@ from msgspec import json as msgspec_json
 from twopipes._protocol import types as t
 from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import Dialect
-from twopipes._protocol.revisions import MAY_ASK_BACK
+from twopipes._protocol.revisions import MAY_ASK_BACK, META_PROGRESS_TOKEN
 from twopipes.errors import LocalProtocolError
 
 _decode_members = msgspec_json.Decoder(dict[str, Raw]).decode
 # Members of a form's params that another revision may not have.
 _OPTIONAL: Final = ("_meta", "mode", "task", "elicitationId")
+
+OnProgress = Callable[[Raw], object]
 
 
 class RawRequest(Struct, frozen=True):
@@ -73,11 +76,13 @@ class PassedQuestion(Struct, frozen=True, eq=False):
         question: What it asks.
         raw: Its params as received; a question for the roots needs none.
         source: The revision of that server.
+        on_progress: Called with the params of each progress report of a legacy client; ``None`` if the server wants none.
     """
 
     question: t.InputRequest
     raw: Raw | UnsetType
     source: Dialect
+    on_progress: OnProgress | None = None
 
     def written(self, target: Dialect) -> t.InputRequest | RawRequest:
         """Return the question for a client that speaks ``target``, with members that are unknown here if possible.
@@ -98,6 +103,21 @@ class PassedQuestion(Struct, frozen=True, eq=False):
             members = {name: value for name, value in _decode_members(cast("Raw", self.raw)).items() if name not in _OPTIONAL}
             return RawRequest(method, Raw(msgspec_json.encode(members)))
         return RawRequest(method, self.raw) if fitted is question.params else type(question)(fitted)  # type: ignore[arg-type]
+
+
+class PassedRequest(Struct, frozen=True, eq=False):
+    """A request of another server, for a legacy client, whose method no revision defines. Its result passes as received."""
+
+    method: str
+    raw: Raw | UnsetType
+    on_progress: OnProgress | None = None
+
+
+def with_token(params: Any, token: int | str) -> dict[str, Any]:
+    """Return the params of a request with another progress token."""
+    members = _decode_members(msgspec_json.encode(params))
+    meta = _decode_members(members["_meta"]) if "_meta" in members else {}
+    return {**members, "_meta": {**meta, META_PROGRESS_TOKEN: token}}
 
 
 class PassedAnswer(Struct, frozen=True, eq=False):

@@ -16,7 +16,7 @@ from typing import Any
 
 from twopipes._channels.fork import this_process
 from twopipes._connection import SessionPump
-from twopipes._protocol.passed_questions import Question
+from twopipes._protocol.passed_questions import PassedRequest, Question
 from twopipes._protocol.types import CallToolResult, LoggingLevel, Result
 from twopipes._server.context import GAP, Context, Next, RateLimit
 from twopipes._server.failures import failure_response, log_failure
@@ -28,10 +28,11 @@ from twopipes._session.events import (
     Event,
     InputsAnswered,
     NotificationReceived,
+    ProgressReceived,
     RequestEnded,
     SessionCallReceived,
 )
-from twopipes._session.ledger import Call, SentRequest
+from twopipes._session.ledger import Call, Route, SentRequest
 from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
 from twopipes.errors import ConnectionLost, McpError
@@ -171,6 +172,10 @@ class CallRunner(SessionPump[ServerSession]):
                 case InputsAnswered():
                     # Its handler did not wait for the answers (a timeout of its own, perhaps): start another one with them.
                     self._queue[event.call] = None
+                case ProgressReceived():
+                    on_progress = getattr(event.asked.params, "on_progress", None)  # only a question that is passed on has it
+                    if on_progress is not None:
+                        on_progress(event.raw)
                 case RequestEnded() if event.asked in self._session_questions:
                     _settle(self._session_questions[event.asked], event)
                     has_answers = True
@@ -383,9 +388,9 @@ class CallRunner(SessionPump[ServerSession]):
         self._set_timer()
         return answers
 
-    async def ask_session(self, question: Question) -> Any:
+    async def ask_session(self, question: Question | PassedRequest, *, route: Route | None = None) -> Any:
         """Ask the client of a legacy session outside of any call, and return its answer; see :meth:`ServerSession.ask_session`."""
-        asked = self.session.ask_session(question, now=self.loop.time())
+        asked = self.session.ask_session(question, route=route, now=self.loop.time())
         answer = self._session_questions[asked] = self.loop.create_future()
         self._flush_soon()
         self._set_timer()

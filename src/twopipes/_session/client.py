@@ -27,7 +27,7 @@ from twopipes._session.client_handshake import ClientOpening
 from twopipes._session.eras import ClientPhase, Reply
 from twopipes._session.events import Event
 from twopipes._session.identity import ClientProfile
-from twopipes._session.ledger import Call, SentRequest, progress_token
+from twopipes._session.ledger import Call, SentRequest, progress_token, read_meta
 from twopipes._wire import LineRejected, encode_line
 from twopipes.errors import (
     ConnectionLost,
@@ -336,6 +336,8 @@ class ClientSession(ClientOpening):
         """Check a request of the server: known (JR-16), declared (CP-02), and of a declared kind (EL-09, SA-05)."""
         declared = self.profile.capabilities
         method = request.method
+        if self.profile.transparent and method not in KNOWN_METHODS:
+            return self._unknown_call(request, spoken, batch)
         if not spoken.asks(method):
             raise MethodNotFound(f"method {method} does not exist in revision {spoken.revision}")
         params = spoken.read_params(method, None if request.params is UNSET else request.params)
@@ -358,6 +360,12 @@ class ClientSession(ClientOpening):
             batch=batch,
             raw_params=None if request.params is UNSET else request.params,
         )
+
+    def _unknown_call(self, request: Request, spoken: Dialect, batch: BatchReply | None) -> Call:
+        raw = None if request.params is UNSET else request.params
+        token = progress_token(read_meta(raw))
+        declared = self.profile.capabilities
+        return Call(request.id, request.method, None, spoken, declared, progress_token=token, batch=batch, raw_params=raw)
 
     def _check_conversation(self, messages: Sequence[SamplingMessage]) -> None:
         if fault := conversation_fault(messages):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from twopipes._jsonrpc import ErrorResponse, Request, Response
 from twopipes._protocol import types as t
@@ -97,7 +97,11 @@ class ClientOpening(Session):
         spoken = self._speak(version)
         asked = self._opening = self.outgoing.open("initialize", now=now, total=self.timeouts.connect, cancellable=False)
         params = t.InitializeParams(protocol_version=version, capabilities=self.profile.capabilities, client_info=self.profile.info)
-        self.outbox.append(Outbound(encode_line(Request(asked.id, asked.method, spoken.fit(params))), asked))
+        fitted = spoken.fit(params)
+        if self.profile.transparent:  # no legacy revision has extensions, but hosts and servers use them there (SEP-2133)
+            declared = structs.replace(fitted.capabilities, extensions=self.profile.capabilities.extensions)
+            fitted = structs.replace(fitted, capabilities=declared)
+        self.outbox.append(Outbound(encode_line(Request(asked.id, asked.method, fitted)), asked))
         self.phase = ClientPhase.INITIALIZING
 
     def _speak(self, version: str) -> Dialect:

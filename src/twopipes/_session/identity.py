@@ -96,9 +96,12 @@ class ClientProfile(_Profile, frozen=True, kw_only=True):
         info: Name and version.
         capabilities: What it can do for a server.
         revisions: The supported revisions. With both eras it probes; with one it does not fall back to the other.
+        transparent: Whether another client is passed on: its extensions are declared in a handshake too, and requests of a legacy
+            server whose method is unknown become calls.
     """
 
     capabilities: ClientCapabilities = ClientCapabilities()
+    transparent: bool = False
 
     @property
     def newest_legacy(self) -> str:

@@ -21,9 +21,9 @@ from msgspec import UNSET, Raw, Struct, structs
 from twopipes._jsonrpc import Request
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import Dialect
-from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
+from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, PassedRequest, Question, plain, with_token
 from twopipes._protocol.revisions import MAY_ASK_BACK
-from twopipes._session.ledger import Call, Outgoing, SentRequest
+from twopipes._session.ledger import Call, Outgoing, Route, SentRequest
 from twopipes._session.state_token import StateSealer, binding_of
 from twopipes._wire import encode_line
 from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError, RequestId
@@ -169,6 +169,14 @@ class LegacyInputRounds(InputRounds):
         for asked, line in zip(group.missing.values(), lines, strict=True):
             self._send(asked, line)
 
+    def pass_on(self, request: PassedRequest, route: Route | None, *, now: float) -> SentRequest:
+        """Send a request of another server as it is, except for the progress token."""
+        asked = self._outgoing.open(request.method, request, now=now, idle=self._policy.wait)
+        asked.raw, asked.route = True, route
+        params = request.raw if request.on_progress is None else with_token(request.raw, asked.id)
+        self._send(asked, encode_line(Request(asked.id, asked.method, params)))
+        return asked
+
     def ask_session(self, question: Question, dialect: Dialect, capabilities: t.ClientCapabilities, *, now: float) -> SentRequest:
         """Ask one question that belongs to no call."""
         check_declared(question, dialect, capabilities)
@@ -214,7 +222,10 @@ def _question_line(asked: SentRequest, question: Question, dialect: Dialect) -> 
     if is_url and dialect.revision == _URL_NEEDS_ID_IN:
         params = structs.replace(cast("t.ElicitParams", params), elicitation_id=_token())  # EL-10
     elif isinstance(question, PassedQuestion):
-        return encode_line(Request(asked.id, asked.method, question.written(dialect).params))
+        written = question.written(dialect).params
+        return encode_line(
+            Request(asked.id, asked.method, written if question.on_progress is None else with_token(written, asked.id))
+        )
     return encode_line(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 

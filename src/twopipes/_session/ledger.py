@@ -12,7 +12,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Raw, Struct
+from msgspec import DecodeError, Raw, Struct
+from msgspec.json import Decoder
 
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import META_PROGRESS_TOKEN
@@ -40,6 +41,7 @@ class SentRequest(Struct, eq=False):
     raw: bool = False  # whether the result is returned as it was received
     wants_progress: bool = True
     client_meta: Mapping[str, Any] | None = None  # the client's part of _meta, if it is not the session's
+    route: Any = None  # of the call that it belongs to, if it is not a question
 
     def __repr__(self) -> str:
         return f"<SentRequest {self.method} id={self.id!r}>"
@@ -238,6 +240,23 @@ def progress_token(meta: Mapping[str, Any]) -> RequestId | None:
     token = meta.get(META_PROGRESS_TOKEN)
     # MT-06: a malformed token disables progress but not the request. A bool is an int in Python, but not a token.
     return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
+
+
+class _MetaOnly(Struct, rename={"meta": "_meta"}):
+    """The one member that every params object may have."""
+
+    meta: dict[str, Any] | None = None
+
+
+_decode_meta = Decoder(_MetaOnly).decode
+
+
+def read_meta(raw: Raw | None) -> Mapping[str, Any]:
+    """Return the ``_meta`` of params that are not known otherwise; empty if it is absent or malformed."""
+    try:
+        return {} if raw is None else _decode_meta(raw).meta or {}
+    except (DecodeError, RecursionError):
+        return {}
 
 
 class Incoming(dict[Any, Call]):

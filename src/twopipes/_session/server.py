@@ -17,7 +17,7 @@ from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol import types as t
 from twopipes._protocol.base import RawResult
 from twopipes._protocol.dialect import dialect
-from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, Question, plain
+from twopipes._protocol.passed_questions import PassedAnswer, PassedQuestion, PassedRequest, Question, plain
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
 from twopipes._protocol.types import LoggingLevel, Result, SubscriptionsListenResult
 from twopipes._session import events
@@ -162,8 +162,8 @@ class ServerSession(ServerGate):
             raise ConnectionLost(call.method, call.id)
         return self._requests.ask(call, questions, now=now)
 
-    def ask_session(self, question: Question, *, now: float) -> SentRequest:
-        """Ask the client of the legacy session outside of any call; a RequestEnded event follows.
+    def ask_session(self, question: Question | PassedRequest, *, route: Route | None = None, now: float) -> SentRequest:
+        """Ask the client of the legacy session outside of any call; a RequestEnded event follows. A passed request has a route.
 
         Raises:
             CapabilityMissing: The client did not declare what this needs.
@@ -172,6 +172,8 @@ class ServerSession(ServerGate):
         """
         if self.session_dialect is None:
             raise LocalProtocolError("there is no legacy session to ask; a modern server asks only in the response to a call")
+        if isinstance(question, PassedRequest):
+            return self._requests.pass_on(question, route, now=now)
         if self._ended:
             raise ConnectionLost(method_of(question), None)
         return self._requests.ask_session(question, self.session_dialect, self.client_capabilities, now=now)
@@ -389,7 +391,7 @@ class ServerSession(ServerGate):
                 progress = cast("t.ProgressParams", params)
                 asked = self.outgoing.record_progress(progress.progress_token, now=now)
                 if asked is not None:
-                    self._events.append(events.ProgressReceived(asked, progress))
+                    self._events.append(events.ProgressReceived(asked, progress, self._size, raw))
             case method:
                 self._events.append(events.NotificationReceived(method, params, raw=raw))
 
@@ -414,6 +416,8 @@ class ServerSession(ServerGate):
         outcome: Any
         if isinstance(response, ErrorResponse):
             outcome = spoken.read_error(response.error, method=asked.method)
+        elif asked.raw:
+            outcome = RawResult(response.result)
         else:
             try:
                 answer = outcome = spoken.read_result(asked.method, response.result)
@@ -470,7 +474,7 @@ class ServerSession(ServerGate):
 
     def _place_of(self, asked: SentRequest) -> Any:
         """The route of the call that asked; a ping belongs to none."""
-        return None if asked.context is None else asked.context[0].call.route
+        return asked.route if asked.context is None else asked.context[0].call.route
 
     def _withdraw_questions(self, call: Call, why: str) -> None:
         for asked in self._requests.withdraw(call):

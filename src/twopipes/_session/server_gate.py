@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
-from msgspec.json import Decoder
+from msgspec import UNSET, Raw, Struct, ValidationError, convert
 
 from twopipes._jsonrpc import Request, Response
 from twopipes._protocol import types as t
@@ -27,7 +26,7 @@ from twopipes._session.base import BatchReply, Outbound, Session
 from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
 from twopipes._session.events import ServerOpened
 from twopipes._session.identity import ServerProfile, info_in
-from twopipes._session.ledger import Call, progress_token
+from twopipes._session.ledger import Call, progress_token, read_meta
 from twopipes._wire import encode_line
 from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, RequestId, UnsupportedRevision
 from twopipes.settings import Limits
@@ -59,15 +58,6 @@ class Arrival(Struct, frozen=True):
     batch: BatchReply | None
 
 
-class _MetaOnly(Struct, rename={"meta": "_meta"}):
-    """The one member that every params object may have."""
-
-    meta: dict[str, Any] | None = None
-
-
-_decode_meta = Decoder(_MetaOnly).decode
-
-
 def read_request(request: Request, batch: BatchReply | None) -> Arrival:
     """Decode the params of a request into the types of its method."""
     raw: Raw | None = None if request.params is UNSET else request.params
@@ -81,11 +71,7 @@ def read_request(request: Request, batch: BatchReply | None) -> Arrival:
             fault = error
             break
         return Arrival(request, params.meta or {}, params, None, batch)
-    try:
-        meta = None if raw is None else _decode_meta(raw).meta
-    except (DecodeError, RecursionError):
-        meta = None
-    return Arrival(request, meta or {}, None, fault, batch)
+    return Arrival(request, read_meta(raw), None, fault, batch)
 
 
 class ServerGate(Session):
