@@ -190,7 +190,7 @@ EXPECTED = {
                     "EMPTY": "literal:${EMPTY_HERE}",
                 },
                 "timeouts": Timeouts(connect=60, request=180, total=600),
-                "tools": ToolFilter(include=["list_issues", "create_issue"], exclude=["create_issue"]),
+                "tools": ToolFilter(include=["list_issues", "create_issue"]),
             },
             "stripe": {"url": "https://mcp.stripe.com", "headers": {"Authorization": "Bearer t0k3n"}, "enabled": False},
         },

@@ -219,7 +219,8 @@ class Entry(NamedTuple):
     def _tools(self) -> ToolFilter | None:
         tools = self.content.get("toolFilter", self.content.get("tools"))
         if isinstance(tools, Mapping):  # ours, Hermes, OpenClaw
-            return _filter({name: tools[key] for key, name in _OUR_FILTERS.items() if key in tools})
+            given = {name: tools[key] for key, name in _OUR_FILTERS.items() if key in tools}
+            return _filter(given | ({"exclude": None} if given.get("include") and self.reading.include_wins else {}))
         include: Any = next((self.content[key] for key in _INCLUDE if self.content.get(key) is not None), tools)
         exclude: Any = next((self.content[key] for key in _EXCLUDE if self.content.get(key)), None)
         if include == [] and self.reading.no_tool_is_listed:

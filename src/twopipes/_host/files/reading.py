@@ -179,9 +179,10 @@ READING: dict[str, Reading] = {
     # Measured with 0.0.1790142911: the form, that an unset variable stays as it is, that there are no defaults, and that a server
     # inherits everything. References in url and headers are not documented; they are read in the same way.
     "amp": _everywhere(Syntax(re.compile(r"\$\{(?P<name>[^{}]+)\}"), "literal")),
-    # VS Code documentation, "Variables reference": ${env:NAME}, which is empty if it is not set; "MCP configuration reference":
-    # inputs. microsoft/vscode, src/vs/workbench/api/node/extHostMcpNode.ts: what a server inherits, PATH and ~. A variable that is
-    # null is removed there; here it is inherited.
+    # VS Code documentation, "MCP configuration reference": inputs. microsoft/vscode,
+    # src/vs/workbench/services/configurationResolver/common/variableResolver.ts: the forms, and that unset is empty;
+    # src/vs/workbench/api/node/extHostMcpNode.ts: what a server inherits, PATH and ~. A variable that is null is removed there;
+    # here it is inherited.
     "vscode": _everywhere(Syntax(_EDITOR, "empty"), expands_home="words", extends_path=True),
     # Windsurf documentation, "Cascade MCP Integration": the members; syllago.dev, "Windsurf - MCP Configs": ${env:NAME} and
     # ${file:PATH}. What is unset, and what a server inherits, are not documented.
@@ -193,13 +194,14 @@ READING: dict[str, Reading] = {
     # everything; extension.rs: the members; crates/goose/src/config/base.rs: env_keys are looked up in upper case.
     "goose": Reading(url=_GOOSE, headers=_GOOSE, own_variables=True, times=_SECONDS),
     # NousResearch/hermes-agent, tools/mcp_tool_config.py: the forms, what is unset, ~ in the command, and that a server gets safe
-    # variables; tools/mcp_tool.py: arguments that are not strings; website/docs/reference/mcp-config-reference.md: the times. The
-    # variables of ~/.hermes/.env are not read here.
+    # variables; tools/mcp_tool.py: arguments that are not strings; website/docs/reference/mcp-config-reference.md: the times and
+    # filters. The variables of ~/.hermes/.env are not read here.
     "hermes": _everywhere(
         Syntax(re.compile(rf"\$\{{(?P<word>{_WORDS})\}}|\$\{{(?:env:)?(?P<name>[^{{}}]+)\}}"), "literal", empty_is_unset=True),
         environment="minimal",
         expands_home="command",
         args_are_any=True,
+        include_wins=True,
         times=(*_SECONDS, Time("connect_timeout", "connect", 1.0)),
     ),
     # can1357/oh-my-pi, docs/mcp-config.md: the forms, the times and the filters;
