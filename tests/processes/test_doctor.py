@@ -379,6 +379,17 @@ def test_a_signal_to_the_doctor_leaves_nothing_running(tmp_path, number, code):
     assert not is_running(pid)
 
 
+def test_a_code_page_without_the_characters_of_a_server(tmp_path):
+    """The pipes of Windows have such code pages."""
+    server = tmp_path / "server.py"
+    server.write_text('from twopipes import Server\nServer("Größe \N{SPARKLES}", version="1").run()\n', encoding="utf-8")
+    env = {**ENVIRONMENT, "PYTHONIOENCODING": "cp1252"}
+    command = [sys.executable, "-m", "twopipes", "doctor", "--quick", "--", sys.executable, str(server)]
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=NET, check=False)
+    assert done.stderr == b""
+    assert b"Gr\xf6\xdfe \\u2728 1" in done.stdout
+
+
 def test_at_a_terminal_the_steps_have_marks_and_colours():
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "twopipes", "doctor", "--quick", "--", sys.executable, str(BROKEN / "banner.py")]

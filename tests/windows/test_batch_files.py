@@ -10,11 +10,18 @@ import pytest
 from systems import not_under_wine
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
+from twopipes._process.shutdown import ShutdownPlan
 from twopipes.errors import StartFailed
+
+if sys.platform == "win32":
+    from processes.windows_processes import ends, is_running
 
 NET = 60
 PLAIN = ["-y", "two words", "", "a,b;c=d", "größe", r"C:\data\x.txt", "x=1", "(x)", "wow!"]
-DANGEROUS = ["a&echo injected", "a|b", "<c>", "^d", 'say "hi"', '"&echo injected', "ends\\", 'a\\"b']
+DANGEROUS = [
+    *("a&echo injected", "a&&b", "a|b", "<c>", "^d", "^^", "^&", "x ^", "!PATH!", "a\tb"),
+    *('say "hi"', '"&echo injected', "' & '", "ends\\", 'a\\"b', "\\\\", '\\\\"'),
+]
 
 
 @pytest.fixture
@@ -56,6 +63,30 @@ def test_dangerous_arguments_arrive_and_start_nothing(tool):
 @pytest.mark.parametrize("word", ["%PATH%", "100%", "a%b%c"])
 def test_a_percent_sign_arrives(tool, word):
     assert arguments_seen(tool, [word]) == [word]
+
+
+@pytest.mark.parametrize("folder", ["Program Files (x86)", "a & b", "x^y!z", "größe"])
+def test_the_folder_of_a_batch_file_can_have_any_name(tool, tmp_path, folder):
+    (tmp_path / folder).mkdir()
+    moved = tool.rename(tmp_path / folder / tool.name)
+    assert arguments_seen(moved, ["two words", "a&b"]) == ["two words", "a&b"]
+
+
+def test_a_process_that_outlives_its_batch_file_is_ended(write):
+    program = write("import os, threading; print(os.getpid(), flush=True); threading.Event().wait()", "stays.py")
+    tool = write(f'@echo off\r\nstart /b "" "{sys.executable}" "{program}"\r\n', "tool.cmd")
+
+    async def scenario():
+        async with asyncio.timeout(NET):
+            child = await Child.start(ServerCommand([str(tool)], environment="inherit"))
+            pid = int(await child.channel.read())
+            assert (await child.wait()).code == 0
+            assert is_running(pid)
+            report = await child.shut_down(ShutdownPlan.at_once())
+            assert not report.left_behind
+            assert ends(pid, NET)
+
+    asyncio.run(scenario())
 
 
 def test_a_line_break_is_refused(tool):

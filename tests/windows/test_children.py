@@ -11,7 +11,7 @@ from twopipes._process.exit_status import SIGKILL, SIGTERM
 from twopipes._process.shutdown import CloseStdin, ShutdownPlan, Signal, Wait
 
 if sys.platform == "win32":
-    from processes.windows_processes import ends, is_running
+    from processes.windows_processes import ends, is_running, kill
 
 # Seconds; only a hang reaches it.
 NET = 60
@@ -123,6 +123,34 @@ def test_the_tree_ends_when_the_program_that_started_it_is_killed(program, write
         assert all(map(is_running, pids))
         process.kill()
     assert all(ends(pid, NET) for pid in pids)
+
+
+def test_a_child_may_outlive_the_program_that_started_it(program, write):
+    # Defect: die_with_us=False was ignored.
+    started = write(IGNORES_EOF, "stays.py")
+    owner = program(
+        """
+        import asyncio, os, sys
+        from twopipes._process.child import Child
+        from twopipes._process.command import ServerCommand
+
+        async def main():
+            child = await Child.start(ServerCommand([sys.executable, sys.argv[1]], environment="inherit", die_with_us=False))
+            await child.channel.read()
+            print(child.pid, flush=True)
+            await asyncio.Event().wait()
+
+        asyncio.run(main())
+        """,
+        str(started),
+    )
+    with subprocess.Popen(owner.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        pid = int(process.stdout.readline())
+        process.kill()
+    try:
+        assert is_running(pid)
+    finally:
+        kill(pid)
 
 
 def test_an_exit_code_of_windows_is_kept(program):

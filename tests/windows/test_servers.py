@@ -1,8 +1,12 @@
 """Servers on Windows, end to end: connect, call, ask, end."""
 
 import asyncio
+import json
+import signal
 import subprocess
 import sys
+
+import pytest
 
 from twopipes import connect
 from twopipes._process.command import ServerCommand
@@ -22,7 +26,7 @@ SERVER = """
     @server.tool()
     def prints() -> str:
         import ctypes, os, subprocess, sys
-        print("a stray print")
+        print("a stray print \N{SPARKLES}")
         os.write(1, b"by its number\\n")
         os.system("echo by a shell")
         subprocess.run([sys.executable, "-c", "print('by a child')"])
@@ -43,6 +47,12 @@ SERVER = """
         return [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK)]
 
     @server.tool()
+    def raises(number: int) -> str:
+        import signal
+        signal.raise_signal(number)
+        return "raised"
+
+    @server.tool()
     def says_and_exits() -> str:
         import os, sys
         print("last words", file=sys.stderr, flush=True)
@@ -51,6 +61,11 @@ SERVER = """
     if __name__ == "__main__":
         server.run()
 """
+
+OPENING = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"test","version":"1"}}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+)
 
 
 def run(body):
@@ -87,7 +102,8 @@ def test_nothing_but_messages_reaches_the_wire(write):
         async with connect(command) as client:
             assert (await client.call_tool("prints")).text == "done"
             assert (await client.call_tool("listens")).text == "('', b'0')"
-        assert {"a stray print", "by its number", "by a shell", "by a child", "by C"} <= {line.rstrip() for line in seen}
+        found = {line.rstrip() for line in seen}
+        assert {"a stray print \N{SPARKLES}", "by its number", "by a shell", "by a child", "by C"} <= found
         assert client.closed.ended_by == "eof"
 
     run(scenario())
@@ -103,13 +119,27 @@ def test_a_server_handles_ctrl_break(write):
     run(scenario())
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGBREAK"])
+def test_a_signal_ends_a_server_whose_stdin_stays_open(write, name):
+    # A thread is in a read of stdin at that moment, and nothing can wake it.
+    params = {"name": "raises", "arguments": {"number": int(getattr(signal, name))}}
+    request = OPENING + json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).encode() + b"\n"
+    command = [sys.executable, str(write(SERVER))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(request)
+        process.stdin.flush()
+        try:
+            assert process.wait(NET) == 0
+        finally:
+            process.kill()
+        lines = process.stdout.read().splitlines()
+        assert [json.loads(line)["id"] for line in lines] == [1, 2]
+        assert process.stderr.read() == b""
+
+
 def test_flushed_stderr_is_written_before_a_sudden_exit(write):
     # Defect: a thread writes stderr, and os._exit() does not wait for it.
-    request = (
-        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
-        b'"clientInfo":{"name":"test","version":"1"}}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
-        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"says_and_exits","arguments":{}}}\n'
-    )
+    request = OPENING + b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"says_and_exits","arguments":{}}}\n'
     server = write(SERVER)
     for _ in range(3):
         done = subprocess.run([sys.executable, str(server)], input=request, capture_output=True, timeout=NET, check=False)

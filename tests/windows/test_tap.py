@@ -3,6 +3,9 @@
 import subprocess
 import sys
 
+if sys.platform == "win32":
+    from processes.windows_processes import ends, kill
+
 from twopipes.trace import Event, Line, read
 
 NET = 60
@@ -61,3 +64,42 @@ def test_a_process_that_holds_the_output_does_not_delay_the_end(write, tmp_path)
     )
     done = tap("-q", "-o", tmp_path / "x.jsonl", "--", sys.executable, program, stdin=subprocess.DEVNULL)
     assert (done.stdout, done.returncode) == (b"bye\r\n", 0)
+
+
+def test_everything_ends_with_a_dead_host_although_the_server_reads_nothing(write, tmp_path):
+    # Defect: tap waited for its write to the server before it ended it, and both stayed for ever.
+    server = write(
+        """
+        import os, threading
+        print(os.getpid(), flush=True)
+        threading.Event().wait()
+        """
+    )
+    host = write(
+        """
+        import subprocess, sys
+        tap = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        print(tap.pid, int(tap.stdout.readline()), flush=True)
+        tap.stdin.write(b"x" * 5_000_000)
+        """,
+        "host.py",
+    )
+    words = ["-m", "twopipes", "tap", "-q", "-o", str(tmp_path / "x.jsonl"), "--", sys.executable, str(server)]
+    command = [sys.executable, str(host), sys.executable, *words]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        pids = list(map(int, process.stdout.readline().split()))
+        process.kill()
+    try:
+        assert len(pids) == 2
+        assert all(ends(pid, NET) for pid in pids)
+    finally:
+        for pid in pids:
+            kill(pid)
+
+
+def test_a_line_break_for_a_batch_file_is_refused(write, tmp_path):
+    tool = write("@echo off\r\necho started\r\n", "tool.cmd")
+    done = tap("-o", tmp_path / "x.jsonl", "--", tool, "a\necho injected", stdin=subprocess.DEVNULL)
+    assert done.returncode != 0
+    assert b"no batch file can get the line break" in done.stderr
+    assert done.stdout == b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 from twopipes._tools.exit_codes import INTERRUPTED, OK
 from twopipes._tools.usage import HelpShown, UsageError, report_error
@@ -71,6 +72,10 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # Texts of servers contain any character, and a code page of Windows does not.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(words)
     except UsageError as error:

@@ -121,9 +121,6 @@ class Conversation:
 
 def run_client_command(options: argparse.Namespace, command: Sequence[str] | None, body: Body, *, name: str = "") -> int:
     """Connect to the server that the options name, run the body, and return the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # text of the server may contain any character
     server = the_server(options, command)
     reporter = Reporter(Terminal(sys.stderr), quiet=options.quiet)
     conversation = Conversation(options, reporter, name=name)

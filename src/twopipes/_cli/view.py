@@ -6,7 +6,6 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from io import TextIOWrapper
 
 from twopipes._cli.command_parser import CommandParser, add_list_option, discard_stdout, milliseconds
 from twopipes._cli.trace_file import load_conversation, open_trace
@@ -139,8 +138,6 @@ class _LineWriter:
     """Writes styled lines. Caches the escape codes of each style, because a trace has many lines."""
 
     def __init__(self, terminal: Terminal) -> None:
-        if isinstance(terminal.stream, TextIOWrapper):
-            terminal.stream.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
         self._write = terminal.stream.write
         self._rich = terminal.rich
         self._codes: dict[str, tuple[str, str]] = {}

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, force_setattr
 
-from twopipes._process.batch_file import LINE_BREAKS, is_batch_file
+from twopipes._process.batch_file import argument_refused
 from twopipes._process.environment import EnvironmentPolicy, check_environment, environment_of
 from twopipes._process.lookup import look_up, search_path
 from twopipes._process.shutdown import ShutdownPlan
@@ -94,7 +94,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             environment = self.child_environment()
         found = look_up(self.argv[0], environment, folder)
         if found.found is not None:
-            self._check_batch_file(found.found)
+            self._check_arguments(found.found)
             return found.found
         if found.unfit is not None:
             missing = "its extension is not in PATHEXT" if sys.platform == "win32" else "the permission is missing"
@@ -127,15 +127,9 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         """Return the command on one line, quoted for a shell."""
         return shlex.join(self.argv)
 
-    def _check_batch_file(self, executable: str, *, windows: bool = sys.platform == "win32") -> None:
-        if not windows or not is_batch_file(executable):
-            return
-        for word in self.argv[1:]:
-            if LINE_BREAKS & set(word):
-                raise self.failure(
-                    "refused",
-                    detail=f"{executable} is a batch file, and no batch file can get the line break in {word!r}; call its program",
-                )
+    def _check_arguments(self, executable: str) -> None:
+        if sys.platform == "win32" and (reason := argument_refused([executable, *self.argv[1:]])) is not None:
+            raise self.failure("refused", detail=reason)
 
     def _parts(self) -> Iterator[tuple[str, object]]:
         if self.env is not None:

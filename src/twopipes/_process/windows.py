@@ -1,8 +1,8 @@
 """Start a process tree on Windows, watch it and signal it.
 
 A job object takes the place of the process group: a child of a member is a member too, and when the last handle of the job is
-closed, at the latest when our process exits for any reason, the system ends them all. The child is started suspended and resumed
-when it is in the job, so that none of its own children can escape.
+closed, at the latest when our process exits for any reason, the system ends them all, unless the command says otherwise. The child
+is started suspended and resumed when it is in the job, so that none of its own children can escape.
 
 There are no signals. 15 sends a Ctrl-Break to the child's console group, which a console program may handle, and 9 ends every
 process of the job. Other numbers do nothing. A Ctrl-Break needs a console that both processes share.
@@ -76,6 +76,7 @@ if sys.platform == "win32":
         (_kernel.AssignProcessToJobObject, wintypes.BOOL, wintypes.HANDLE, wintypes.HANDLE),
         (_kernel.TerminateJobObject, wintypes.BOOL, wintypes.HANDLE, wintypes.UINT),
         (_kernel.GetConsoleCP, wintypes.UINT),
+        (_kernel.GetSystemDirectoryW, wintypes.UINT, wintypes.LPWSTR, wintypes.UINT),
         (_kernel.GenerateConsoleCtrlEvent, wintypes.BOOL, wintypes.DWORD, wintypes.DWORD),
         (_kernel.CloseHandle, wintypes.BOOL, wintypes.HANDLE),
         (_nt.NtResumeProcess, ctypes.c_long, wintypes.HANDLE),
@@ -87,11 +88,12 @@ if sys.platform == "win32":
         if not succeeded:
             raise ctypes.WinError(ctypes.get_last_error())
 
-    def _new_job() -> int:
+    def _new_job(*, die_with_us: bool) -> int:
         job: int = _kernel.CreateJobObjectW(None, None)
         _check(job)
         limits = _ExtendedLimits()
-        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | JOB_OBJECT_LIMIT_BREAKAWAY_OK
+        on_close = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE if die_with_us else 0
+        limits.BasicLimitInformation.LimitFlags = on_close | JOB_OBJECT_LIMIT_BREAKAWAY_OK
         kind = JOB_OBJECT_EXTENDED_LIMIT_INFORMATION
         try:
             _check(_kernel.SetInformationJobObject(job, kind, ctypes.byref(limits), ctypes.sizeof(limits)))
@@ -104,11 +106,17 @@ if sys.platform == "win32":
         # Not GetConsoleWindow: a program that was itself started with CREATE_NO_WINDOW has a console without a window.
         return bool(_kernel.GetConsoleCP())
 
+    def _system_folder() -> str:
+        # Not from the environment, which may lack SYSTEMROOT or name another folder.
+        buffer = ctypes.create_unicode_buffer(wintypes.MAX_PATH)
+        _check(_kernel.GetSystemDirectoryW(buffer, len(buffer)))
+        return buffer.value
+
     def spawn(
         launch: Launch, *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
     ) -> ProcessGroup:
         """Start a process in its own job; see :func:`twopipes._process.posix.spawn`."""
-        job = _new_job()
+        job = _new_job(die_with_us=die_with_us)
         try:
             stdin, stdout, stderr = streams
             shares_console = _has_console()
@@ -118,7 +126,7 @@ if sys.platform == "win32":
             command: list[str] | str = launch.argv
             shell = None
             if is_batch_file(launch.argv[0]):
-                command, shell = batch_command_line(launch.argv), os.path.join(os.environ["SYSTEMROOT"], "System32", "cmd.exe")
+                command, shell = batch_command_line(launch.argv), os.path.join(_system_folder(), "cmd.exe")
             streams_of_child: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
             process = subprocess.Popen(
                 command, executable=shell, env=env, cwd=cwd, **streams_of_child, creationflags=flags, close_fds=True

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 if sys.platform == "win32":
     import _winapi
+    import errno
     import os
     import signal
     import threading
@@ -21,6 +22,7 @@ if sys.platform == "win32":
     from contextlib import suppress
     from types import FrameType
 
+    from twopipes._process.batch_file import argument_refused
     from twopipes._process.exit_status import SIGKILL, SIGTERM
     from twopipes._process.lookup import look_up
     from twopipes._process.process_group import Launch, ProcessGroup
@@ -47,12 +49,15 @@ if sys.platform == "win32":
             found = look_up(argv[0], os.environ, os.getcwd())
             if found.found is None:
                 raise FileNotFoundError(f"command {argv[0]!r} not found")
+            command = [found.found, *argv[1:]]
+            if (reason := argument_refused(command)) is not None:
+                raise OSError(errno.EINVAL, reason)
             ends = [os.pipe() for _ in range(3)]
             (its_input, to_child), (from_child, its_output), (from_its_stderr, its_stderr) = ends
             theirs = (its_input, its_output, its_stderr)
             try:
                 self._job: ProcessGroup = spawn(
-                    Launch([found.found, *argv[1:]]), env=dict(os.environ), cwd=os.getcwd(), streams=theirs, die_with_us=True
+                    Launch(command), env=dict(os.environ), cwd=os.getcwd(), streams=theirs, die_with_us=True
                 )
             except BaseException:
                 for each in (to_child, from_child, from_its_stderr):
@@ -62,7 +67,6 @@ if sys.platform == "win32":
                 for each in theirs:
                     os.close(each)
             self.pid = self._job.pid
-            self._to_child = to_child
             self._in = _Pump(">", 0, to_child)
             self._out = _Pump("<", from_child, 1)
             self._err = _Pump("!", from_its_stderr, 2)
@@ -98,8 +102,8 @@ if sys.platform == "win32":
             # EOF does not arrive while another process holds the other end of our stdin.
             wait_for_exit(self._host)
             observer.event("note", reason="the host is dead")
-            with suppress(OSError):
-                os.close(self._to_child)
+            # In a thread: closing waits for a write to a child that does not read.
+            threading.Thread(target=self._in.close_target, daemon=True).start()
             pause = threading.Event()
             pause.wait(GRACE)
             self._job.signal(SIGTERM)
@@ -114,6 +118,8 @@ if sys.platform == "win32":
             self._source = source
             self._target = target
             self._progress = threading.Event()
+            self._closing = threading.Lock()
+            self._is_open = True
             self._thread = threading.Thread(target=lambda: None)
 
         def start(self, observer: RelayObserver) -> None:
@@ -137,8 +143,14 @@ if sys.platform == "win32":
             observer.event("eof", stream=self._stream, reason=reason)
             # A host sees the end of our own stdout when we exit. It must not be closed earlier, because its number would be reused.
             if self._target > 2:
-                with suppress(OSError):  # the host is dead, and it was closed because of that
-                    os.close(self._target)
+                self.close_target()
+
+        def close_target(self) -> None:
+            """Close the target, once."""
+            with self._closing:
+                is_open, self._is_open = self._is_open, False
+            if is_open:
+                os.close(self._target)
 
         def _copy(self, observer: RelayObserver) -> str | None:
             """Copy until the stream ends. Return the reason if it was not EOF from the source."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twopipes._process.batch_file import batch_command_line, is_batch_file
+from twopipes._process.batch_file import argument_refused, batch_command_line, is_batch_file
 
 NPX = r"C:\Program Files\nodejs\npx.cmd"
 
@@ -39,6 +39,23 @@ def test_a_batch_file_without_arguments():
     assert batch_command_line([NPX]) == f'cmd.exe /e:ON /v:OFF /d /c ""{NPX}""'
 
 
-@pytest.mark.parametrize(("name", "expected"), [("npx.cmd", True), ("RUN.BAT", True), ("node.exe", False), ("cmd", False)])
+def test_a_percent_sign_in_the_path_of_the_file():
+    line = batch_command_line([r"C:\100% %PATH%\run.bat", "-y"])
+    assert line == r'cmd.exe /e:ON /v:OFF /d /c ""C:\100%%cd:~,% %%cd:~,%PATH%%cd:~,%\run.bat" -y"'
+
+
+@pytest.mark.parametrize("word", ["a\nb", "a\rb"])
+def test_a_line_break_is_refused(word):
+    assert argument_refused([NPX, "-y", word]) == (
+        rf"C:\Program Files\nodejs\npx.cmd is a batch file, and no batch file can get the line break in {word!r}; call its program"
+    )
+    assert argument_refused([NPX, "-y"]) is None
+    assert argument_refused(["node.exe", word]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("npx.cmd", True), ("RUN.BAT", True), ("run.bat.", True), ("run.cmd . ", True), ("node.exe", False), ("cmd", False)],
+)
 def test_which_files_cmd_runs(name, expected):
     assert is_batch_file(name) is expected

@@ -171,11 +171,3 @@ def test_a_file_is_not_accepted_as_folder(tmp_path):
     with pytest.raises(StartFailed) as caught:
         ServerCommand([sys.executable], cwd=tmp_path / "file").resolve()
     assert caught.value.reason == "no such folder"
-
-
-def test_an_argument_of_a_batch_file_cannot_contain_a_line_break():
-    with pytest.raises(StartFailed, match="batch file") as caught:
-        ServerCommand(["npx", "a\ncalc"])._check_batch_file(r"C:\node\npx.CMD", windows=True)
-    assert caught.value.reason == "refused"
-    ServerCommand(["npx", "-y", "a&b"])._check_batch_file(r"C:\node\npx.CMD", windows=True)
-    ServerCommand(["node", "a\nb"])._check_batch_file(r"C:\node\node.exe", windows=True)
