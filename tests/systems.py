@@ -65,9 +65,9 @@ def skipped_module(path: Path, parent: pytest.Collector) -> pytest.Module | None
     name = path.relative_to(TABLE.parent).as_posix()
     # Not only its tests: the file may not even be importable.
     reason = next((each.reason for each in exclusions() if any(fnmatchcase(name, test) for test in each.tests)), None)
-    if reason is None and WINDOWS and (missing := sorted(_imports_of(path) & OF_POSIX)):
+    if reason is None and WINDOWS and (missing := sorted(imports_of(path) & OF_POSIX)):
         reason = f"POSIX: the whole file is about things of POSIX, such as {missing[0]}"
-    if reason is None and WINE and (missing := sorted(_imports_of(path) & COMPILED_BY_RUST)):
+    if reason is None and WINE and (missing := sorted(imports_of(path) & COMPILED_BY_RUST)):
         reason = f"Wine: the file needs {missing[0]}, which is compiled by Rust and needs a newer Wine"
     if reason is None:
         return None
@@ -76,7 +76,7 @@ def skipped_module(path: Path, parent: pytest.Collector) -> pytest.Module | None
     return module
 
 
-def _imports_of(path: Path) -> set[str]:
+def imports_of(path: Path) -> set[str]:
     found: set[str] = set()
     for statement in ast.parse(path.read_bytes()).body:
         if isinstance(statement, ast.Import):

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import resource
 import socket
 import stat
 import sys
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from systems import WINDOWS, on_posix
 from twopipes._channels import listener as listening
 from twopipes._channels import unix_socket_path as unix_path
 from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
@@ -21,10 +21,9 @@ from unit.channels.joined import blocked, nothing_left_behind, read_all, read_ex
 
 if sys.platform != "win32":
     import fcntl
+    import resource
 
 NET = 30
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets and modes of files")
 
 
 @pytest.fixture
@@ -32,6 +31,15 @@ def path(tmp_path, monkeypatch):
     # The folders of pytest can be longer than the path of a socket may be.
     monkeypatch.chdir(tmp_path)
     return "wire.sock"
+
+
+def leave_dead_socket(path):
+    """Leave what a server that was killed leaves at its path."""
+    if WINDOWS:
+        Path(path).write_bytes(rb"\\.\pipe\twopipes-" + b"0" * 32)
+    else:
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
 
 
 async def echo(channel):
@@ -211,6 +219,7 @@ def test_a_connection_may_close_its_own_listener(path):
     run(body())
 
 
+@on_posix("a thread accepts there")
 def test_a_connection_accepted_at_the_moment_of_closing_is_closed_too(path):
     async def body():
         with nothing_left_behind():
@@ -225,6 +234,7 @@ def test_a_connection_accepted_at_the_moment_of_closing_is_closed_too(path):
     run(body())
 
 
+@on_posix("files have no modes there")
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
 def test_a_unix_socket_is_private_whatever_the_umask(path, umask, monkeypatch):
     seen = []
@@ -257,9 +267,7 @@ def test_a_unix_socket_is_private_whatever_the_umask(path, umask, monkeypatch):
 
 def test_a_socket_that_a_dead_server_left_is_replaced(path):
     async def body():
-        dead = socket.socket(socket.AF_UNIX)
-        dead.bind(path)
-        dead.close()
+        leave_dead_socket(path)
         async with await listen_unix(path, echo), await connect_unix(path) as channel:
             channel.write(b"x")
             assert await channel.read() == b"x"
@@ -283,7 +291,7 @@ def test_the_socket_of_a_live_server_is_never_replaced(path):
 
 def test_a_file_that_is_not_a_socket_is_never_replaced(path):
     async def body():
-        with pytest.raises(ListenFailed, match=r"not a socket is in the way. Remove it, or choose another path"):
+        with pytest.raises(ListenFailed, match=r"is in the way. Remove it, or choose another path"):
             await listen_unix(path, never_called)
 
     file = Path(path)
@@ -293,11 +301,10 @@ def test_a_file_that_is_not_a_socket_is_never_replaced(path):
     assert names() == [path]
 
 
+@on_posix("about inodes; a mutex excludes other servers there")
 def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_the_place_of_the_first(path, tmp_path, monkeypatch):
     async def body():
-        dead = socket.socket(socket.AF_UNIX)
-        dead.bind(path)
-        dead.close()
+        leave_dead_socket(path)
         first = []
 
         # Between looking at the dead socket and moving it, the other server is faster.
@@ -323,11 +330,10 @@ def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_
     run(body())
 
 
+@on_posix("about inodes; a mutex excludes other servers there")
 def test_of_servers_that_race_for_a_dead_socket_one_listens_and_none_is_displaced(path, monkeypatch):
     """While the first looks at the dead socket a second one comes, and a third while the first moves it away."""
-    dead = socket.socket(socket.AF_UNIX)
-    dead.bind(path)
-    dead.close()
+    leave_dead_socket(path)
     os.link(path, "kept")  # so that its inode number is not used again
     placed, threads = [], []
     paused = threading.Event()
@@ -379,6 +385,7 @@ def test_of_servers_that_race_for_a_dead_socket_one_listens_and_none_is_displace
         sock.close()
 
 
+@on_posix("a folder has no lock there")
 def test_a_folder_that_stays_locked_is_named_in_the_error(path, tmp_path, monkeypatch):
     monkeypatch.setattr(unix_path, "PATIENCE", 0.0)
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -417,6 +424,7 @@ def test_closing_finds_its_file_after_the_working_directory_changed(path, tmp_pa
     run(body())
 
 
+@on_posix("any path of a file will do there")
 def test_a_path_that_is_too_long_is_refused_with_its_length():
     async def body():
         for attempt in (connect_unix("/" + "x" * 107), listen_unix("/" + "x" * 107, never_called)):
@@ -430,10 +438,9 @@ def test_a_failed_connection_names_its_target(path):
     async def body():
         with pytest.raises(ChannelBroken, match=r"unix:wire.sock: the socket file does not exist; is the server running\?"):
             await connect_unix(path)
-        with socket.socket(socket.AF_UNIX) as dead:
-            dead.bind(path)
-            with pytest.raises(ChannelBroken, match=r"unix:wire.sock: connection refused; is the server running\?"):
-                await connect_unix(path)
+        leave_dead_socket(path)
+        with pytest.raises(ChannelBroken, match=r"unix:wire.sock: connection refused; is the server running\?"):
+            await connect_unix(path)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         with pytest.raises(ChannelBroken, match=rf"tcp 127.0.0.1:{port}: 127.0.0.1: connection refused"):
@@ -468,7 +475,8 @@ def test_tcp_is_bound_to_the_loopback_address_by_default():
         async with await listen_tcp(0, echo) as listener:
             assert listener._sock.getsockname()[0] == "127.0.0.1"
             assert listener.address == f"tcp 127.0.0.1:{listener.port}"
-            with pytest.raises(ListenFailed, match=f"cannot listen on tcp 127.0.0.1:{listener.port}: Address already in use"):
+            reason = "" if WINDOWS else "Address already in use"  # there it is in the language of the system
+            with pytest.raises(ListenFailed, match=f"cannot listen on tcp 127.0.0.1:{listener.port}: {reason}"):
                 await listen_tcp(listener.port, never_called)
 
     run(body())
@@ -493,12 +501,13 @@ def test_small_messages_over_tcp_are_not_held_back():
 
         async with await listen_tcp(0, on_connect) as listener, await connect_tcp("127.0.0.1", listener.port) as channel:
             for each in (channel, await accepted):
-                with socket.socket(fileno=os.dup(each._source._fd)) as sock:
+                with socket.fromfd(each._source._fd, socket.AF_INET, socket.SOCK_STREAM) as sock:
                     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     run(body())
 
 
+@on_posix("the number of handles is not limited there")
 def test_a_listener_that_gets_no_descriptor_pauses_and_goes_on(path, monkeypatch):
     monkeypatch.setattr(listening, "PAUSE", 0.01)
 
@@ -530,6 +539,7 @@ def test_a_listener_that_gets_no_descriptor_pauses_and_goes_on(path, monkeypatch
     run(body())
 
 
+@on_posix("tests/windows/test_named_pipes.py has the busy pipes")
 def test_a_full_queue_of_connections_is_waited_for(path):
     async def body():
         with socket.socket(socket.AF_UNIX) as slow:
@@ -554,6 +564,7 @@ def test_a_full_queue_of_connections_is_waited_for(path):
     run(body())
 
 
+@on_posix("tests/windows/test_named_pipes.py has the busy pipes")
 def test_a_queue_that_stays_full_ends_the_attempt(path, monkeypatch):
     monkeypatch.setattr("twopipes._channels.sockets.QUEUE_PAUSE", 0)
 
