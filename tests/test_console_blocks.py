@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import re
 import shlex
 import sys
 from collections import Counter
@@ -131,6 +132,28 @@ def test_a_command_that_is_not_run_has_options_that_exist(words, monkeypatch):
 def test_an_option_that_does_not_exist_is_not_accepted(capsys):
     assert main(["keep", "--nosuch", "--", "true"]) == 2
     assert "--nosuch" in capsys.readouterr().err
+
+
+# Pages about how things were have options that are gone.
+HISTORY = {"CHANGELOG.md", "docs/howto/migrate-from-0.1.md"}
+
+
+def options_in_the_text():
+    """Return the options of every command that is written within a sentence or a table, by the command."""
+    found = {}
+    for page in PAGES:
+        if console_pages.name(page) not in HISTORY:
+            for command, words in re.findall(r"`twopipes ([a-z]+) ([^`\n]*)`", page.read_text(encoding="utf-8")):
+                options = re.findall(r"(?<![\w-])--[a-z][a-z-]+", words.partition(" -- ")[0])
+                found.setdefault(command, {}).update(dict.fromkeys(options, console_pages.name(page)))
+    return {command: options for command, options in found.items() if options}
+
+
+@pytest.mark.parametrize(("command", "options"), options_in_the_text().items())
+def test_an_option_in_the_text_of_a_page_exists(command, options, capsys):
+    assert main([command, "--help"]) == 0
+    known = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+    assert {option: page for option, page in options.items() if option not in known} == {}
 
 
 # The tool
