@@ -83,7 +83,7 @@ def test_a_parent_that_exits_is_noticed(way):
         assert report.readline() == b"orphaned\n"
 
 
-def refuse(_):
+def refuse(*_):
     raise PermissionError(1, "Operation not permitted")
 
 
@@ -126,9 +126,9 @@ def test_cancelling_leaves_nothing_behind(either_way):
 @pytest.mark.parametrize("pid", [0, 1])
 def test_init_is_not_watched(pid, monkeypatch):
     monkeypatch.setattr(os, "getppid", lambda: pid)
-    monkeypatch.setattr(os, "pidfd_open", None)
 
     async def body():
+        monkeypatch.setattr(os, "pidfd_open", None)  # not before: the event loop of Python 3.14 tries it
         watching = await blocked(watch_parent())
         watching.cancel()
         assert isinstance(await outcome(watching), asyncio.CancelledError)

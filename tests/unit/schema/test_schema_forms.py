@@ -6,7 +6,7 @@ import decimal
 import enum
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-import annotated_types as at
+import annotated_types
 import attrs
 import msgspec
 import pydantic
@@ -40,7 +40,7 @@ class Booking:
         name: Who comes.
     """
 
-    name: Annotated[str, at.Len(1, 40)]
+    name: Annotated[str, annotated_types.Len(1, 40)]
     mail: Email
     day: dt.date
     guests: Annotated[int, msgspec.Meta(gt=0, le=12, title="Guests")]
@@ -50,7 +50,7 @@ class Booking:
     plan: Plan | None = None
     size: Literal["s", "m"] = "s"
     extras: list[Literal["wine", "cake"]] = dataclasses.field(default_factory=list)
-    plans: Annotated[list[Plan], at.Len(1, 2)] = dataclasses.field(default_factory=lambda: [Plan.PAID])
+    plans: Annotated[list[Plan], annotated_types.Len(1, 2)] = dataclasses.field(default_factory=lambda: [Plan.PAID])
     note: Annotated[str | None, "Anything else"] = None
     at: dt.datetime | None = None
     price: decimal.Decimal | None = None
