@@ -111,19 +111,13 @@ def _not_executable(resolution: Resolution) -> Diagnosis:
         return diagnosis(
             "not-executable", what, cause="the name of the program is missing", fix="write the path of a program in it"
         )
+    fix = f"start it with its interpreter: python {resolution.argv[0]}"
     if sys.platform == "win32":
-        return diagnosis(
-            "not-executable",
-            f"{resolution.unfit} is not a program",
-            cause="its extension is not in PATHEXT",
-            fix=f"start it with its interpreter: python {resolution.argv[0]}",
-        )
-    return diagnosis(
-        "not-executable",
-        f"{resolution.unfit} may not be executed",
-        cause="the file does not have the execute permission",
-        fix=f"chmod +x {shlex.quote(resolution.unfit or '')}, or start it with its interpreter: python {resolution.argv[0]}",
-    )
+        what, cause = "is not a program", "its extension is not in PATHEXT"
+    else:
+        what, cause = "may not be executed", "the file does not have the execute permission"
+        fix = f"chmod +x {shlex.quote(resolution.unfit or '')}, or {fix}"
+    return diagnosis("not-executable", f"{resolution.unfit} {what}", cause=cause, fix=fix)
 
 
 def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
