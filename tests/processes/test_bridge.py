@@ -1,6 +1,7 @@
 """``twopipes bridge`` in real processes, over stdio and sockets: every form, what passes, and how it ends."""
 
 import json
+import os
 
 import pytest
 
@@ -61,7 +62,7 @@ def bridge(*words):
 def said(run, *words, code=0, **options):
     done = run(twopipes(*words), **options)
     assert done.returncode == code, (done.stdout, done.stderr)
-    return done.stdout.decode()
+    return done.stdout.decode().replace(os.linesep, "\n")
 
 
 def number(answer):

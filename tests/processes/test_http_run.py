@@ -158,9 +158,8 @@ def test_a_port_in_use_is_named(run, serve, write):
     child, port = serve()
     ended = run(write(SERVER, "other.py"), str(port), "1")
     assert ended.returncode == 1
-    assert (
-        f"ListenFailed: cannot listen on 127.0.0.1:{port}: {'' if WINDOWS else 'Address already in use'}".encode() in ended.stderr
-    )
+    reason = "" if WINDOWS else "Address already in use"
+    assert f"ListenFailed: cannot listen on 127.0.0.1:{port}: {reason}".encode() in ended.stderr
     child.stop()
 
 

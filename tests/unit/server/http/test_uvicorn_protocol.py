@@ -157,7 +157,9 @@ def test_a_client_that_reads_slowly_keeps_its_connection(parser):
         connection.read_head()
         received = 0
         while received < 20_000_000:
-            received += len(connection.file.read(1_000_000))
+            data = connection.file.read(1_000_000)
+            assert data, f"the connection was closed after {received} bytes"
+            received += len(data)
             time.sleep(LATER / 10)  # in total twice as long as the limit
     assert received >= 20_000_000
 
