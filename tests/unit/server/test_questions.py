@@ -622,7 +622,7 @@ def test_a_handler_with_its_own_deadline_still_responds(revision):
     async def impatient(ctx: Context) -> str:
         runs.append(ctx)
         try:
-            async with asyncio.timeout(0.01):
+            async with asyncio.timeout(0.01 if len(runs) == 1 else None):
                 return f"{(await ctx.elicit('Who?', Person)).content}"
         except TimeoutError:
             return "too late"

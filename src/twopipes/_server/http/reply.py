@@ -214,7 +214,7 @@ class Reply(Route):
                 self._let_handlers_go()
                 if is_whole:
                     self._complete()
-            elif not await self._wait(self._deadlines.keep_alive):
+            elif not await self._wait(self._deadlines.keep_alive) and not (self._pending or self._is_ended):
                 self._pending.append(COMMENT)
 
     async def _write_body(self, data: bytes) -> None:

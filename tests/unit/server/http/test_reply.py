@@ -90,6 +90,21 @@ def test_a_stream_that_was_asked_for_is_opened_at_once(given):
     run(test)
 
 
+def test_a_message_that_comes_with_the_end_of_a_silence_needs_no_comment():
+    async def test(client):
+        reply = client.reply()
+        running = asyncio.create_task(reply.run())
+        reply.add(PROGRESS, is_last=False)
+        await client.receives(b"progress")
+        await asyncio.sleep(0)  # it waits for the next message
+        reply.expire()
+        reply.add(RESPONSE, is_last=True)
+        await running
+        assert client.body == b"data: " + PROGRESS + b"\ndata: " + RESPONSE + b"\n"
+
+    run(test)
+
+
 def test_a_silent_call_becomes_a_stream_with_comments():
     # HT-18
     async def test(client):
