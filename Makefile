@@ -112,7 +112,7 @@ quick: $(STAMPS)/dev ## run unit tests, properties and conversations, in under 3
 windows: $(STAMPS)/dev ## run the tests that depend on the system with a Windows Python under Wine
 	$(BIN)/python tools/windows
 
-windows-all: $(STAMPS)/dev ## run every test there; half an hour
+windows-all: $(STAMPS)/dev ## run every test there; an hour
 	$(BIN)/python tools/windows --all
 
 mutants: $(STAMPS)/dev ## show that the check finds a mutant of every rule, and reports nothing about correct programs

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from processes.children import end, is_running
 from processes.misbehaving import SPEAK
+from systems import WINDOWS
 from twopipes._client.connect import connect
 from twopipes._client.era_cache import EraCache
 from twopipes._process.command import ServerCommand
@@ -33,8 +34,9 @@ NO_RESTART = RestartPolicy(when="never")
 AT_ONCE = RestartPolicy(first_delay=0.0)
 # For servers that ignore EOF and SIGTERM.
 IMPATIENT = ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(SOON), Signal(SIGKILL)))
-# For servers that exit on SIGTERM.
-FIRM = ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(NET), Signal(SIGKILL)))
+# For servers that exit on SIGTERM. On Windows a Ctrl-Break takes its place, which needs a console that both share.
+FIRM = IMPATIENT if WINDOWS else ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(NET), Signal(SIGKILL)))
+FIRM_STEPS = ["close stdin", "wait", "SIGTERM", *(["wait", "SIGKILL"] if WINDOWS else [])]
 
 
 def staged(test):

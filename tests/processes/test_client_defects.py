@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from processes import misbehaving as they
+from processes.children import KILLED
 from processes.client_stage import AT_ONCE, IMPATIENT, NET, SOON, staged
 from systems import on_posix
 from twopipes._client.era_cache import EraCache
@@ -327,7 +328,7 @@ async def test_a_cancelled_close_continues(stage):
     with pytest.raises(asyncio.CancelledError):
         await closing
     await client.close()
-    assert client.closed.exit.signal_name == "SIGKILL"
+    assert client.closed.exit == KILLED
 
 
 @staged

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from processes import misbehaving as they
-from processes.client_stage import FIRM, IMPATIENT, SOON, staged, steps_of
+from processes.children import KILLED
+from processes.client_stage import FIRM, FIRM_STEPS, IMPATIENT, SOON, staged, steps_of
 from processes.launching import NET
 from twopipes._client.era_cache import EraRecord
 from twopipes._process.command import ServerCommand
@@ -37,15 +38,15 @@ async def test_a_stubborn_server_is_killed_after_every_step_of_the_plan(stage):
     async with stage.connect(they.STUBBORN, shutdown=IMPATIENT) as client:
         assert (await client.call_tool("life")).text == "life 1"
     assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM", "wait", "SIGKILL"]
-    assert client.closed.exit.signal_name == "SIGKILL"
+    assert client.closed.exit == KILLED
 
 
 @staged
 async def test_a_server_that_ignores_eof_gets_a_signal(stage):
     async with stage.connect(they.IGNORES_EOF, shutdown=FIRM) as client:
         await client.list_tools()
-    assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
-    assert client.closed.ended_by == "SIGTERM"
+    assert steps_of(client.closed) == FIRM_STEPS
+    assert client.closed.ended_by == FIRM_STEPS[-1]
 
 
 @staged
@@ -77,7 +78,7 @@ async def test_a_server_that_never_reads_costs_one_timeout_and_two_steps(stage):
         assert caught.value.limit == "idle"
         with pytest.raises(RequestTimedOut):
             await client.list_tools(timeouts=HASTY)
-    assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
+    assert steps_of(client.closed) == FIRM_STEPS
 
 
 # The opening

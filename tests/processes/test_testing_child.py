@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from fake_server import scene
+from processes.children import KILLED
 from twopipes import RequestTimedOut, RestartPolicy, ServerCommand, ServerExited, Timeouts
 from twopipes._protocol.revisions import ALL
 from twopipes.errors import LocalProtocolError, StartFailed
@@ -159,7 +160,7 @@ def test_a_killed_child_is_restarted(server, way):
         first = talk.client.pid
         assert talk.client.call_tool("add", CALL).structured == {"result": 3}
         assert (talk.client.restarts, talk.client.pid == first) == (1, False)
-    assert [event.signal for event in talk.conversation.items if getattr(event, "name", "") == "exit"] == ["SIGKILL", None]
+    assert [event.signal for event in talk.conversation.items if getattr(event, "name", "") == "exit"] == [KILLED.signal_name, None]
     talk.expect_ended_by_eof()  # the second one
     assert "= the server is started again" in talk.transcript()
 
@@ -167,7 +168,7 @@ def test_a_killed_child_is_restarted(server, way):
 def test_a_call_that_must_not_be_repeated_reports_how_the_server_ended(server):
     with child(server, faults=[kill("<", method="tools/call")]) as talk, pytest.raises(ServerExited) as caught:
         talk.client.call_tool("wait", {"seconds": 0})
-    assert caught.value.signal == "SIGKILL"
+    assert (caught.value.exit_code, caught.value.signal) == (KILLED.code, KILLED.signal_name)
     assert caught.value.stderr == ("ready",)
 
 

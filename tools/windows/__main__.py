@@ -8,6 +8,7 @@ last line says so.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import subprocess
@@ -26,8 +27,10 @@ from wine import PYTHON, ROOT, NotAvailableError, Wine
 # What depends on the system, in groups of about the same time: `make windows`.
 USUAL = (
     ("tests/windows",),
-    ("tests/unit/process", "tests/unit/channels", "tests/unit/test_blocking.py"),
-    ("tests/unit/server/test_directory.py", "tests/unit/trace/test_recorder.py", "tests/unit/tools/install"),
+    ("tests/unit/process", "tests/unit/channels", "tests/unit/test_blocking.py", "tests/unit/gateway/daemon"),
+    ("tests/processes/test_client_supervision.py", "tests/processes/test_sockets.py"),
+    ("tests/unit/client",),
+    ("tests/unit/server/test_directory.py", "tests/unit/trace", "tests/unit/tools/install", "tests/unit/host"),
 )
 # `make windows-all`.
 EVERYTHING = ("tests/unit", "tests/properties", "tests/windows", "tests/processes", "tests/*.py")
@@ -65,7 +68,7 @@ class Runner:
         self._results = wine.folder / "results"
         shutil.rmtree(self._results, ignore_errors=True)
         self._results.mkdir()
-        self._number = 0
+        self._numbers = itertools.count(1)
 
     def run(self, targets: tuple[str, ...]) -> Outcome:
         """Run a group; if it does not come to its end, its files one by one."""
@@ -79,8 +82,8 @@ class Runner:
         return found or Outcome(Counter(failed=1), failures=[f"{' '.join(targets)}: it crashed or hung"])
 
     def _run(self, targets: tuple[str, ...], limit: float) -> Outcome | None:
-        self._number += 1
-        report, log = (self._results / f"{self._number}.{ending}" for ending in ("xml", "log"))
+        number = next(self._numbers)
+        report, log = (self._results / f"{number}.{ending}" for ending in ("xml", "log"))
         report.unlink(missing_ok=True)
         options = (f"--timeout={TEST_LIMIT}", "--timeout-method=thread", f"--junit-xml={report.relative_to(ROOT)}", "--tb=short")
         command = ["wine", str(self._wine.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *targets]

@@ -2,6 +2,7 @@ import socket
 
 import pytest
 
+from systems import WINDOWS
 from twopipes._http.options import HttpOptions
 from twopipes._server.http.listen import HttpAddress, open_socket, parse_http_address, url_of
 from twopipes.errors import ListenFailed, LocalProtocolError
@@ -51,9 +52,10 @@ def test_a_public_address_needs_auth_or_the_word_public(host):
 
 
 def test_a_port_in_use_is_named():
+    reason = "" if WINDOWS else "Address already in use"
     with open_socket(HttpAddress("127.0.0.1", 0), HttpOptions(), has_auth=False) as sock:
         port = sock.getsockname()[1]
-        with pytest.raises(ListenFailed, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+        with pytest.raises(ListenFailed, match=f"cannot listen on 127.0.0.1:{port}: {reason}"):
             open_socket(HttpAddress("127.0.0.1", port), HttpOptions(), has_auth=False)
 
 
