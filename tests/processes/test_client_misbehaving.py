@@ -1,6 +1,7 @@
 """How a client handles servers that misbehave, and ends all their processes."""
 
 import asyncio
+import os
 import shlex
 import sys
 
@@ -210,10 +211,11 @@ async def test_an_unknown_version_is_named_together_with_the_supported_ones(stag
 
 @staged
 async def test_the_error_for_a_missing_command_lists_the_searched_folders(stage):
+    other = stage.folder / "bin"
     with pytest.raises(StartFailed) as caught:
-        await stage.connect(ServerCommand(["no-such-server"], env={"PATH": f"{stage.folder}:/usr/bin"}))
+        await stage.connect(ServerCommand(["no-such-server"], env={"PATH": f"{stage.folder}{os.pathsep}{other}"}))
     assert caught.value.reason == "not found"
-    assert f"\n  {stage.folder}\n  /usr/bin" in str(caught.value)
+    assert f"\n  {stage.folder}\n  {other}" in str(caught.value)
 
 
 @staged

@@ -134,13 +134,21 @@ def read_report(path: Path) -> Outcome:
         name = f"{case.get('classname')}::{case.get('name')}".removeprefix("::")
         if (skipped := case.find("skipped")) is not None:
             found.counts["skipped"] += 1
-            found.reasons[skipped.get("message") or ""] += 1
+            found.reasons[reason_of(skipped)] += 1
         elif (failed := case.find("failure")) is not None or (failed := case.find("error")) is not None:
             found.counts["failed"] += 1
             found.failures.append(f"{name}: {(failed.get('message') or '').splitlines()[0][:200]}")
         else:
             found.counts["passed"] += 1
     return found
+
+
+def reason_of(skipped: ET.Element) -> str:
+    """Return why a test was skipped. For a whole file it is in the text, with the place of the call."""
+    message = skipped.get("message") or ""
+    if message != "collection skipped":
+        return message
+    return (skipped.text or "").partition("Skipped: ")[2].rstrip("'\")")
 
 
 def files_of(target: str) -> list[str]:
