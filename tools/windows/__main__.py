@@ -30,7 +30,8 @@ USUAL = (
     ("tests/unit/process", "tests/unit/channels", "tests/unit/test_blocking.py", "tests/unit/gateway/daemon"),
     ("tests/processes/test_client_supervision.py", "tests/processes/test_sockets.py"),
     ("tests/unit/client",),
-    ("tests/unit/server/test_directory.py", "tests/unit/trace", "tests/unit/tools/install", "tests/unit/host"),
+    tuple(f"tests/processes/test_{name}.py" for name in ("child_life", "child_end", "output", "recording", "failing_handlers")),
+    ("tests/unit/server/test_directory.py", "tests/unit/trace", "tests/unit/tools/install"),
 )
 # `make windows-all`.
 EVERYTHING = ("tests/unit", "tests/properties", "tests/windows", "tests/processes", "tests/*.py")
