@@ -196,7 +196,7 @@ def test_subscriptions_and_questions_have_what_the_async_ones_have():
 
 
 def test_the_names_of_the_module_are_these():
-    assert sorted(blocking.__all__) == ["Client", "InputRequired", "ServerGroup", "Subscription", "connect"]
+    assert sorted(blocking.__all__) == ["Client", "GroupServer", "InputRequired", "ServerGroup", "Subscription", "connect"]
     assert not set(blocking.__all__) & {"blocking"}
     assert "blocking" not in twopipes.__all__
 

@@ -200,11 +200,12 @@ def test_questions_and_approvals_run_in_threads_and_may_use_the_group():
 
 def test_events_run_in_one_thread_in_which_the_group_can_be_used():
     threads, problems, lists = set(), [], []
-    has_grown = threading.Event()
+    has_grown, is_reported = threading.Event(), threading.Event()
 
     def on_problem(server, problem):
         threads.add(here())
         problems.append(server)
+        is_reported.set()
 
     def on_tools(tools):
         threads.add(here())
@@ -214,7 +215,8 @@ def test_events_run_in_one_thread_in_which_the_group_can_be_used():
 
     group = ServerGroup(servers(), on_problem=on_problem, on_tools=on_tools)
     with group:
-        assert problems == ["broken"]  # reported before the group is open
+        assert is_reported.wait(NET)
+        assert problems == ["broken"]
         group.call("sums__grow")
         assert has_grown.wait(NET)
         loop_thread = group._loop_thread._thread
