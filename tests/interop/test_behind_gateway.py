@@ -15,7 +15,6 @@ from interop import test_published_servers as published
 from interop.harness import BY_ITSELF, EXAMPLES, SCRIPTS, TEXT, Launch, connected, visit_of
 from interop.test_twins import ABLE, TWINS, use
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
-from twopipes.errors import InvalidRequest, UrlsRequired
 
 pytestmark = [
     pytest.mark.interop,
@@ -141,10 +140,14 @@ def test_the_everything_server(gateway, state, era, revision):
             assert client.server_info.name == "mcp-servers/everything"
             await published.list_and_read(client)
             await published.call(client)
-            # The modern era has no error that names pages to visit.
-            await published.answer(client, visited, UrlsRequired if era == "legacy" else InvalidRequest)
+            await published.answer(client, visited)
             if era == "legacy":
+                await published.refuse(client)
                 await published.subscribe(client, logged)
+            else:  # that era has no error that names pages to visit; the host is asked, and the call is sent again
+                again = await client.call_tool("trigger-url-elicitation", {**published.PAGE, "errorPath": True})
+                assert "completed" in again.text
+                assert visited[1:] == ["https://modelcontextprotocol.io", published.PAGE["url"]]
             await published.cancel(client)
         assert client.stray == ()
 

@@ -161,6 +161,7 @@ def test_the_filesystem_server(era, tmp_path):
 
 DOCUMENT = "demo://resource/static/document/features.md"
 DYNAMIC = "demo://resource/dynamic/text/7"
+PAGE = {"url": "https://login.example/start"}
 
 
 @HANDSHAKE
@@ -188,6 +189,7 @@ def test_the_everything_server(era):
             await list_and_read(client)
             await call(client)
             await answer(client, visited)
+            await refuse(client)
             await subscribe(client, logged)
             await cancel(client)
         assert client.closed.ended_by == "eof"
@@ -229,18 +231,20 @@ async def call(client) -> None:
         await client.get_prompt("no-such-prompt")
 
 
-async def answer(client, visited, refusal=UrlsRequired) -> None:
+async def answer(client, visited) -> None:
     form = await client.call_tool("trigger-elicitation-request")
     assert "- Name: Ada" in form.text
     # Fields that the user did not change have the value that the server proposed.
     assert '"untitledSingleSelectEnum": "Monica"' in form.text
     assert "the model heard: " in (await client.call_tool("trigger-sampling-request", {"prompt": "hm"})).text
     assert "file:///home/ada" in (await client.call_tool("get-roots-list")).text
-    page = {"url": "https://login.example/start"}
-    assert "completed" in (await client.call_tool("trigger-url-elicitation", page)).text
-    assert visited == [page["url"]]
-    with pytest.raises(refusal):
-        await client.call_tool("trigger-url-elicitation", {**page, "errorPath": True})
+    assert "completed" in (await client.call_tool("trigger-url-elicitation", PAGE)).text
+    assert visited == [PAGE["url"]]
+
+
+async def refuse(client) -> None:
+    with pytest.raises(UrlsRequired):
+        await client.call_tool("trigger-url-elicitation", {**PAGE, "errorPath": True})
 
 
 async def subscribe(client, logged) -> None:

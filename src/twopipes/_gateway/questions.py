@@ -21,7 +21,7 @@ from twopipes._gateway import translate
 from twopipes._gateway.asker import named
 from twopipes._gateway.extensions import with_valid_extensions
 from twopipes._gateway.front_call import ClientIdentity, FrontCall
-from twopipes._gateway.visits import Visits, required_pages
+from twopipes._gateway.visits import Visits, required_pages, urls_of
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.passed_questions import OnProgress, PassedAnswer, PassedQuestion, PassedRequest, Question, plain
 from twopipes._protocol.revisions import MAY_ASK_BACK
@@ -171,17 +171,24 @@ class Questions:
     async def visit_first(self, call: FrontCall, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request. If a legacy server refuses it until the user has visited pages, ask a modern host for that (ER-08).
 
-        The error means that the server did nothing, so the request is sent again when the user has agreed.
+        The error means that the server did nothing, so the request is sent again when the user has agreed. If it is refused for the
+        same pages, the user is probably still there, so it is sent once more after the visit.
         """
+        agreed: list[ElicitRequest] = []
         for _ in range(_MAX_REFUSALS):
             try:
                 return await send()
             except UrlsRequired as error:
                 pages = required_pages(error)
+                if agreed and urls_of(pages) == urls_of(agreed):
+                    await self.visits.wait_for(agreed)
+                    agreed = []
+                    continue
                 for page in pages:
                     self.visits.note(page, call.runner)
                 if not await self._visits_agreed(call, pages):
                     raise
+                agreed = pages
         return await send()
 
     async def _visits_agreed(self, call: FrontCall, pages: Sequence[ElicitRequest]) -> bool:
@@ -193,10 +200,7 @@ class Questions:
             answers = await _gathered({str(key): self._ask_in(call, self._named(page)) for key, page in enumerate(pages)})
         except _CallEnded:
             return False
-        if any(answer.action != "accept" for answer in answers.values()):
-            return False
-        await self.visits.wait_for(pages)
-        return True
+        return all(answer.action == "accept" for answer in answers.values())
 
     def _named(self, question: Question) -> Question:
         return question if self.asker is None else named(question, self.asker)

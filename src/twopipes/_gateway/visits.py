@@ -19,8 +19,8 @@ from twopipes.errors import UrlsRequired
 _decode_completion = Decoder(ElicitationCompleteParams).decode
 # Pages whose completion can still be reported.
 _MAX_VISITS: Final = 1000
-# Seconds after the user has agreed to visit a page for the server to report that this is done, which it need not do.
-_COMPLETE_WITHIN: Final = 30.0
+# Seconds for the server to report that a visit is complete, which it need not do. Many hosts wait 30 or 60 s for a response.
+_COMPLETE_WITHIN: Final = 15.0
 
 
 class _Visit(Struct, eq=False):
@@ -75,3 +75,8 @@ def required_pages(error: UrlsRequired) -> list[ElicitRequest]:
         return []
     is_valid = all(page.mode == "url" and page.url is not None and page.elicitation_id is not None for page in pages)
     return [ElicitRequest(page) for page in pages] if is_valid else []
+
+
+def urls_of(pages: Sequence[ElicitRequest]) -> set[str | None]:
+    """Return the addresses of pages."""
+    return {page.params.url for page in pages}

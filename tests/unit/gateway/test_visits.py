@@ -12,13 +12,6 @@ COMPLETE = "notifications/elicitation/complete"
 DONE = text("done")["content"]
 
 
-@pytest.fixture
-def _never_reported(monkeypatch):
-    """The server does not report the end of visits, which is not waited for then."""
-    monkeypatch.setattr(visits, "_COMPLETE_WITHIN", 0.0)
-
-
-@pytest.mark.usefixtures("_never_reported")
 @pytest.mark.parametrize(
     ("method", "params", "result"),
     [
@@ -43,14 +36,14 @@ async def test_a_modern_host_is_asked_and_the_call_is_sent_again(method, params,
 
 
 @scene
-async def test_the_call_is_sent_again_when_the_visit_is_complete():
-    fake = legacy({"tools/call": [REQUIRED, text("done")]})
+async def test_a_call_that_is_refused_again_waits_for_the_visit():
+    fake = legacy({"tools/call": [REQUIRED, REQUIRED, text("done")]})
     async with alone(fake, LATEST_MODERN) as host:
         host.answer = lambda key, method, params: {"action": "accept"}
         first = (await host.line_of(host.start_tool("x")))["result"]
         retry = host.start("tools/call", name="x", arguments={}, **host.replies(first))
-        await host.settle()
-        assert len(fake.of("tools/call")) == 1
+        while len(fake.of("tools/call")) < 2:
+            await host.result("tools/list")
         fake.notify(COMPLETE, {"elicitationId": "e1"})
         assert (await host.line_of(retry))["result"]["content"] == DONE
         assert host.notes(COMPLETE) == []  # the modern revision does not have it
@@ -58,7 +51,7 @@ async def test_the_call_is_sent_again_when_the_visit_is_complete():
 
 @scene
 async def test_a_visit_that_was_complete_before_the_retry_is_not_waited_for():
-    fake = legacy({"tools/call": [REQUIRED, text("done")]})
+    fake = legacy({"tools/call": [REQUIRED, REQUIRED, text("done")]})
     async with alone(fake, LATEST_MODERN) as host:
         host.answer = lambda key, method, params: {"action": "accept"}
         first = (await host.line_of(host.start_tool("x")))["result"]
@@ -68,7 +61,6 @@ async def test_a_visit_that_was_complete_before_the_retry_is_not_waited_for():
         assert (await host.line_of(retry))["result"]["content"] == DONE
 
 
-@pytest.mark.usefixtures("_never_reported")
 @scene
 async def test_several_pages_are_asked_for_in_one_round():
     pages = [{**URL, "elicitationId": f"e{number}", "url": f"https://example.test/{number}"} for number in (1, 2)]
@@ -91,15 +83,15 @@ async def test_a_user_who_does_not_agree_gets_the_error(action):
     assert len(fake.of("tools/call")) == 1
 
 
-@pytest.mark.usefixtures("_never_reported")
 @scene
-async def test_a_server_that_always_refuses_is_given_up():
+async def test_a_server_that_always_refuses_is_given_up(monkeypatch):
+    monkeypatch.setattr(visits, "_COMPLETE_WITHIN", 0.0)
     fake = legacy({"tools/call": REQUIRED})
     async with alone(fake, LATEST_MODERN) as host:
         host.answer = lambda key, method, params: {"action": "accept"}
         error = await host.error("tools/call", name="x", arguments={})
     assert error["code"] == -32600
-    assert (host.rounds, len(fake.of("tools/call"))) == (4, 5)
+    assert (host.rounds, len(fake.of("tools/call"))) == (2, 5)
 
 
 @pytest.mark.parametrize(
