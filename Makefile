@@ -61,7 +61,7 @@ SANDBOX_TESTS := $(wildcard tests/processes/test_sandbox*.py)
 # Only `make gateway` and `make coverage` run these: everything behind a gateway, in one process and in many.
 GATEWAY_TESTS := tests/unit/gateway tests/properties/test_gateway_properties.py tests/properties/test_hub_properties.py tests/test_gateway_transcripts.py tests/test_hub_transcripts.py tests/test_hub_benchmark.py tests/unit/cli/test_hub.py tests/properties/test_search_properties.py $(filter-out $(HTTP_TESTS),$(wildcard $(addprefix tests/processes/test_,bridge*.py dev.py gateway*.py hub*.py keep*.py share*.py)))
 # Only `make host` and `make coverage` run these: groups of servers, and the configuration files of hosts.
-HOST_TESTS := tests/unit/host tests/unit/test_blocking_group.py tests/processes/test_blocking_group.py $(wildcard tests/properties/test_group*.py tests/processes/test_group*.py)
+HOST_TESTS := tests/unit/host tests/unit/tools/install tests/unit/cli/test_install.py tests/processes/test_install.py tests/unit/test_blocking_group.py tests/processes/test_blocking_group.py $(wildcard tests/properties/test_group*.py tests/processes/test_group*.py)
 
 test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS) $(GATEWAY_TESTS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%)

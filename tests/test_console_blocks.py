@@ -33,6 +33,7 @@ console_pages, console_sameness, console_sandbox = (
     load(f"{name}.py", name) for name in ("console_pages", "console_sameness", "console_sandbox")
 )
 tool = load("__main__.py", "console_tool")
+pytestmark = pytest.mark.walkthrough
 PAGES = console_pages.pages()
 AGAIN = "; run: .venv/bin/python tools/console "
 
@@ -49,7 +50,6 @@ def test_every_block_with_commands_has_a_mark(page):
     assert console_pages.faults(page) == []
 
 
-@pytest.mark.walkthrough
 @pytest.mark.timeout(console_sandbox.BOUND)  # the page of the command line has seventy commands
 @pytest.mark.parametrize("page", [page for page in PAGES if shows_commands(page)], ids=console_pages.name)
 def test_the_page_shows_the_output_of_its_commands(page):
@@ -68,6 +68,7 @@ NOT_RUN = {
     "needs a server in the internet": 5,
     "needs an ssh server; tests/interop/test_ssh.py runs it": 1,
     "needs socat; tests/interop/test_ssh.py runs it": 1,
+    "it serves until it is stopped; tests/processes/test_hub.py runs such commands": 1,
     "needs bubblewrap; tests/processes/test_sandbox.py runs such commands": 1,
     "needs Redis and nginx; make scale runs the same steps": 7,
     "needs FastMCP; tests/interop/test_migration.py runs it": 2,
