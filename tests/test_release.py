@@ -11,6 +11,7 @@ import pytest
 
 import twopipes
 
+pytestmark = pytest.mark.walkthrough  # it builds a release
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 VERSION = re.compile(r"""(?:__version__|^version)\s*=\s*["']""", re.MULTILINE)

@@ -37,6 +37,7 @@ def test_the_readme_shows_the_scores():
     assert page.filled(text, {"scoreboard": page.readme_block(SCORES)}) == text, AGAIN
 
 
+@pytest.mark.walkthrough  # it loads every mutant
 def test_the_numbers_are_those_of_the_tables():
     assert SCORES["counts"] == tool.counts(), AGAIN
 
@@ -57,6 +58,7 @@ def test_every_contestant_has_a_score():
     assert list(SCORES["contestants"]) == [each.key for each in contestants.CONTESTANTS]
 
 
+@pytest.mark.walkthrough  # it looks at every test
 def test_the_page_of_the_rules_is_the_table():
     from twopipes._rules.table import RULES  # noqa: PLC0415 - likewise
     from twopipes._tools.check.rule_pages import listed  # noqa: PLC0415 - the whole table, for this test alone
