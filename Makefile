@@ -98,7 +98,7 @@ coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
 
 # Two processes at once; each collects only its own tests.
-QUICK_FIRST := $(addprefix tests/unit/,client http protocol schema session trace) tests/properties tests/test_conversations.py tests/test_transcripts.py
+QUICK_FIRST := $(addprefix tests/unit/,client http protocol session trace) tests/properties tests/test_conversations.py tests/test_transcripts.py
 # What has a target of its own.
 NOT_QUICK := $(addprefix --ignore=,$(HOST_TESTS) $(GATEWAY_TESTS))
 QUICK := TWOPIPES_HYPOTHESIS=quick $(BIN)/python -m pytest -q -p no:cacheprovider -p no:xdist -p no:pytest_cov -m "not slow and not interop and not mutants and not walkthrough"
