@@ -279,7 +279,7 @@ def test_the_client_of_a_server_is_a_blocking_one():
         assert client.capabilities.tools is not None
         assert server == group.servers["sums"]
         assert len({server, group.servers["sums"], group.servers["asking"]}) == 2
-        assert repr(server) == "<GroupServer sums, ready, 3 tools>"
+        assert repr(server) == "<GroupServer sums, ready, tools: 3>"
         assert [tool.name for tool in server.tools] == ["sums__add", "sums__steps", "sums__grow"]
         assert (server.name, server.restarts, server.problem, list(server.stderr)) == ("sums", 0, None, [])
     assert reported == [1, 2, 3]

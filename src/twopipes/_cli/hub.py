@@ -288,7 +288,7 @@ class _StartReport:
         ready = [member for member in members if member.state == "ready"]
         failed = [member.name for member in members if member.state == "failed"]
         tools = sum(len(member.tools) for member in ready)
-        text = f"{len(ready)} of {len(members)} servers are ready, with {tools} tools"
+        text = f"{len(ready)} of {len(members)} servers are ready, with {tools} {'tool' if tools == 1 else 'tools'}"
         if failed:
             text += f"; not available: {', '.join(map(repr, failed[:_MAX_NAMES]))}"
         self._server.reports.add("info", text)

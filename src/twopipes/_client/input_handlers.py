@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -38,6 +38,8 @@ from twopipes._protocol.types import (
 from twopipes._session.ledger import Call, SentRequest
 from twopipes.errors import QuestionFailed, RemoteProtocolError, TwopipesError
 from twopipes.settings import Limits
+
+T = TypeVar("T")
 
 
 class Elicitation:
@@ -158,16 +160,9 @@ class InputHandlers(Struct, eq=False, kw_only=True):
             raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; the limit is {limit:,}")
         for request in asked.values():
             self._check(request, method)
-        tasks = {
-            key: asyncio.ensure_future(self._answer(_METHODS[type(request)], request.params, method))
-            for key, request in asked.items()
-        }
-        try:
-            return {key: await task for key, task in tasks.items()}
-        finally:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        return await answer_together(
+            {key: self._answer(_METHODS[type(request)], request.params, method) for key, request in asked.items()}
+        )
 
     def _check(self, request: InputRequest, method: str) -> None:
         declared = self.capabilities
@@ -245,3 +240,14 @@ def _root(place: Place) -> Root:
     if not root.uri.startswith("file://"):
         raise ValueError(f"{root.uri!r} cannot be a root: its URI must begin with file:// (RT-01)")
     return root
+
+
+async def answer_together(answering: Mapping[str, Coroutine[Any, Any, T]]) -> dict[str, T]:
+    """Answer several questions at the same time. If one fails, the others are cancelled."""
+    tasks = {key: asyncio.ensure_future(answer) for key, answer in answering.items()}
+    try:
+        return {key: await task for key, task in tasks.items()}
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)

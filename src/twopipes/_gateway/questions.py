@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
+from twopipes._client.input_handlers import answer_together
 from twopipes._gateway import translate
 from twopipes._gateway.asker import named
 from twopipes._gateway.extensions import with_valid_extensions
@@ -197,7 +198,7 @@ class Questions:
         if not can_ask or not pages or len(pages) > _MAX_QUESTIONS:
             return False
         try:
-            answers = await _gathered({str(key): self._ask_in(call, self._named(page)) for key, page in enumerate(pages)})
+            answers = await answer_together({str(key): self._ask_in(call, self._named(page)) for key, page in enumerate(pages)})
         except _CallEnded:
             return False
         return all(answer.action == "accept" for answer in answers.values())
@@ -332,20 +333,9 @@ class Questions:
         if len(asked) > _MAX_QUESTIONS:
             raise InternalError(f"the server answered {method} with {len(asked):,} questions; the limit is {_MAX_QUESTIONS}")
         try:
-            return await _gathered({key: _answer_one(call, self._named(question)) for key, question in asked.items()})
+            return await answer_together({key: _answer_one(call, self._named(question)) for key, question in asked.items()})
         except _CallEnded:
             raise InternalError(f"the client was asked for input, but its {method} has ended") from None
-
-
-async def _gathered(asking: Mapping[str, Coroutine[Any, Any, T]]) -> dict[str, T]:
-    """Ask several questions at once. If one fails, the others are withdrawn."""
-    tasks = {key: asyncio.ensure_future(question) for key, question in asking.items()}
-    try:
-        return {key: await task for key, task in tasks.items()}
-    finally:
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
 async def _answer_one(call: FrontCall, question: Question) -> Result:

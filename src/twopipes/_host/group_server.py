@@ -79,7 +79,7 @@ class GroupServer:
         self._closing: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<GroupServer {self.name}, {self.state}, {len(self.offered)} tools>"
+        return f"<GroupServer {self.name}, {self.state}, tools: {len(self.offered)}>"
 
     @property
     def tools(self) -> list[GroupTool]:

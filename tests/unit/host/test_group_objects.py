@@ -37,7 +37,7 @@ async def test_a_server_shows_its_state_its_tools_and_its_stderr():
     fake = FakeServer({"tools/list": {"tools": [{"name": "x", "inputSchema": {}}]}})
     async with ServerGroup({"a": fake, "bad": ["no-such-command-anywhere"]}) as group:
         server, bad = group.servers["a"], group.servers["bad"]
-        assert repr(server) == "<GroupServer a, ready, 1 tools>"
+        assert repr(server) == "<GroupServer a, ready, tools: 1>"
         assert server.tools == group.tools
         assert (list(server.stderr), list(bad.stderr), bad.restarts, bad.client) == ([], [], 0, None)
         with pytest.raises(TypeError):
