@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 
@@ -73,9 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
-        # Texts of servers contain any character, and a code page of Windows does not.
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            _write_any_text(stream)
     try:
         return _run(words)
     except UsageError as error:
@@ -84,6 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return OK
     except KeyboardInterrupt:  # before a command handles it
         return INTERRUPTED
+
+
+def _write_any_text(stream: TextIOWrapper) -> None:
+    # Texts of servers contain any character, and a code page of Windows does not. What goes to a file or another program is the
+    # same there as on other systems.
+    if sys.platform == "win32" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ:
+        stream.reconfigure(encoding="utf-8", newline="\n")
+    stream.reconfigure(errors="backslashreplace")
 
 
 def _run(words: list[str]) -> int:
