@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Seconds for what follows the handlers at the end: closing connections, the lifespan, the last writes.
 _AFTER_DRAIN: Final = 2 * GRACE
+# Whether processes can listen on the same socket.
+_CAN_SHARE_A_SOCKET: bool = sys.platform != "win32"
 
 
 class HttpSetup(NamedTuple):
@@ -81,6 +84,8 @@ def run_workers(server: Server[Any], setup: HttpSetup, count: int) -> bool:
         raise LocalProtocolError(f"workers= must be an integer of at least 1, got {count!r}")
     if count == 1 or Worker.take() is not None:
         return False
+    if not _CAN_SHARE_A_SOCKET:
+        raise LocalProtocolError("workers= needs a system that can share a socket; on Windows start one process per port")
     show_log_on_stderr()
     raise_file_limit()
     with setup.listen() as sock:

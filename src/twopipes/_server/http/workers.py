@@ -76,8 +76,6 @@ class Supervisor:
         self._ending = asyncio.Event()
         self._has_served = False  # a worker has reported that it serves
         self._failed = False
-        if sys.platform == "win32":
-            raise LocalProtocolError("workers= needs a system that can share a socket; on Windows start one process per port")
 
     async def run(self) -> bool:
         """Supervise until SIGINT or SIGTERM. Return False if the workers cannot be kept running."""
