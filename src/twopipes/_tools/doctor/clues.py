@@ -49,7 +49,7 @@ _CLUES: Final = tuple(
         ),
         ("runtime-too-old", None, r"(?:EBADENGINE|Unsupported engine|requires Python|requires-python|Requires-Python)(.*)"),
         ("syntax-error", None, r"((?:SyntaxError|IndentationError|TabError)\b.*)"),
-        ("address-in-use", None, r"(?:EADDRINUSE|[Aa]ddress already in use|port is already allocated)(.*)"),
+        ("address-in-use", None, r"(?:EADDRINUSE|WinError 100(?:13|48)\b|[Aa]ddress already in use|port is already allocated)(.*)"),
         ("permission-denied", None, r"((?:PermissionError|EACCES|EPERM)\b.*|.*[Pp]ermission denied.*)"),
         # argparse, clap and commander; click; yargs and Node's parseArgs; Go's flag.
         ("wrong-arguments", None, r"(error: (?:the following (?:required )?arguments|unrecognized arguments|invalid choice).*)"),

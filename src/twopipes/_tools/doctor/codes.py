@@ -60,7 +60,7 @@ CODES: Final[dict[str, Code]] = {
     "pretty-printed-json": Code("error", "messages spread over several lines", ("FR-01", "FR-02")),
     "not-utf-8": Code("error", "bytes on stdout that are not UTF-8", ("FR-03",)),
     "byte-order-mark": Code("warning", "a byte order mark before the first message", ("FR-03",)),
-    "carriage-returns": Code("warning", "lines that end with CR LF", ("FR-15",)),
+    "carriage-returns": Code("warning", "messages that end with CR LF", ("FR-15",)),
     "malformed-message": Code("error", "JSON that is not a JSON-RPC message", ("JR-01", "JR-06", "JR-07", "JR-08", "JR-11")),
     "echoes-input": Code("error", "it sends back what it receives", ("FR-04",)),
     "wrong-id": Code("error", "responses with another id than the request", ("JR-06",)),

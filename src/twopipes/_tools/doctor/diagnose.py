@@ -99,7 +99,7 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
     if any(attempt.byte_order_mark for attempt in attempts):
         yield diagnosis("byte-order-mark", "it begins its output with a byte order mark")
     if any(attempt.carriage_returns for attempt in attempts):
-        yield diagnosis("carriage-returns", "it ends lines with CR LF")
+        yield diagnosis("carriage-returns", "it ends messages with CR LF")
     for attempt in attempts:
         fault = next((reply.message for reply in attempt.answers if "its id is" in reply.message), "")
         if attempt.outcome == "wrong id" or fault:

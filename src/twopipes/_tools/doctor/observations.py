@@ -188,7 +188,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     listed: Listed | None = None  # what it lists
     strays: tuple[StrayLine, ...] = ()  # the first lines on stdout that are not messages
     stray_count: int = 0  # the number of such lines
-    carriage_returns: bool = False  # whether lines ended with CR LF
+    carriage_returns: bool = False  # whether messages ended with CR LF
     byte_order_mark: bool = False  # whether the output began with one
     echoes: bool = False  # whether it sent a request back unchanged
     held: str | None = None  # the beginning of an unfinished line, if any, when the waiting was over

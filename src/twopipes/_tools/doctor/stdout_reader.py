@@ -55,7 +55,6 @@ class StdoutReader:
         self.strays: list[StrayLine] = []  # the first lines that are not messages
         self.stray_count = 0  # the number of lines that are not messages
         self.messages = 0  # the number of messages
-        self.carriage_returns = False  # whether a line ended with one
         self.byte_order_mark = False  # whether the stream began with one
         self.echoes = False  # whether the server sent a request back to us
         self.response: ReceivedResponse | None = None  # the response to the open request
@@ -68,6 +67,7 @@ class StdoutReader:
         self._begin = b""
         self._tail = b""
         self._last = b""
+        self._crlf = 0
 
     def expect(self, request_id: RequestId, method: str, at: float = 0.0) -> None:
         """Expect the response to a request that was sent; it will be in :attr:`response`."""
@@ -75,6 +75,11 @@ class StdoutReader:
         self._method = method
         self._sent_at = at
         self.response = None
+
+    @property
+    def carriage_returns(self) -> bool:
+        """Whether messages end with CR LF. On Windows, what is printed as noise always does."""
+        return self._crlf > self.stray_count
 
     @property
     def held(self) -> str | None:
@@ -92,8 +97,7 @@ class StdoutReader:
         if len(self._begin) < len(_BOM):
             self._begin += data[: len(_BOM)]
             self.byte_order_mark = self._begin.startswith(_BOM)
-        if b"\r\n" in self._last + data:
-            self.carriage_returns = True
+        self._crlf += (self._last + data).count(b"\r\n")
         self._last = data[-1:]
         self._tail = data.rpartition(b"\n")[2][:_MAX_HELD] if b"\n" in data else (self._tail + data)[:_MAX_HELD]
         for line in self._lines.feed(data):

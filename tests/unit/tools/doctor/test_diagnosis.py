@@ -151,6 +151,7 @@ def test_words_that_a_shell_would_expand_are_reported():
         (["Missing required BRAVE_API_KEY"], "environment-variable-missing", "BRAVE_API_KEY"),
         (['  X = os.environ["TOKEN"]', "KeyError: 'TOKEN'"], "environment-variable-missing", "TOKEN"),
         (["Error: listen EADDRINUSE: address already in use :::3000"], "address-in-use", ": address already in use :::3000"),
+        (["OSError: [WinError 10048] only one usage"], "address-in-use", "] only one usage"),
         (["npm error 404 Not Found - GET x"], "package-not-found", "404 Not Found - GET x"),
         (["npm error code E404"], "package-not-found", "E404"),
         (["getaddrinfo ENOTFOUND registry"], "no-network", ""),
@@ -309,6 +310,14 @@ def test_a_crlf_split_between_two_reads_is_seen():
     reader.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
     reader.feed(b"\n", 0.2)
     assert (reader.byte_order_mark, reader.carriage_returns, reader.messages) == (True, True, 1)
+
+
+def test_the_line_ends_of_noise_are_not_those_of_messages():
+    reader = StdoutReader()
+    reader.feed(b'starting\r\n{"jsonrpc":"2.0","method":"x"}\n', 0.1)
+    assert (reader.carriage_returns, reader.stray_count, reader.messages) == (False, 1, 1)
+    reader.feed(b'{"jsonrpc":"2.0","method":"x"}\r\n', 0.2)
+    assert reader.carriage_returns
 
 
 # Judgements
