@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,6 +21,7 @@ class Expansion(NamedTuple):
     reference: re.Pattern[str]
     in_words: str | None = None  # of the command; "$" if nothing is expanded there
     in_values: str | None = None  # of variables
+    inescapable: re.Pattern[str] | None = None  # more references in values
 
 
 # ${NAME} and ${NAME:-default}.
@@ -28,8 +30,10 @@ BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _A_DOLLAR, _A_
 BRACES_IN_VALUES = Expansion(BRACES.reference, "$", _A_DOLLAR)
 # $NAME as well.
 DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _A_DOLLAR, _A_DOLLAR)
-# The same; dotenv-expand then expands variables again, where a backslash escapes a dollar sign.
-DOLLAR_TWICE = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _A_DOLLAR, "\\" + _A_DOLLAR)
+# The same; dotenv-expand then expands variables again, where a backslash escapes a dollar sign. On Windows %NAME% is expanded, too.
+DOLLAR_TWICE = Expansion(
+    re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _A_DOLLAR, "\\" + _A_DOLLAR, re.compile(r"%\w+%") if sys.platform == "win32" else None
+)
 # There are no defaults, so a dollar sign cannot be escaped.
 DOLLAR_WITHOUT_DEFAULT = Expansion(DOLLAR.reference)
 # ${env:NAME}, ${workspaceFolder}, ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,8 +23,10 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
     if expansion is None:
         return result
 
-    def write(text: str, what: str, dollar: str | None) -> str:
-        if dollar == "$" or expansion.reference.search(text) is None:
+    def write(text: str, what: str, dollar: str | None, inescapable: re.Pattern[str] | None = None) -> str:
+        if inescapable is not None and inescapable.search(text):
+            dollar = None
+        elif dollar == "$" or expansion.reference.search(text) is None:
             return text
         if as_is:
             note = f"{host} expands variables in {what}; leave out --as-is to prevent that"
@@ -41,5 +44,6 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
 
     result.words[:] = [write(word, f"the argument {word!r}", expansion.in_words) for word in words]
     # Notes do not contain the value: it may be a secret.
-    result.values.update({name: write(value, f"the value of {name}", expansion.in_values) for name, value in values.items()})
+    for name, value in values.items():
+        result.values[name] = write(value, f"the value of {name}", expansion.in_values, expansion.inescapable)
     return result

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from twopipes._cli import main
+from twopipes._host.files.expansion import DOLLAR_TWICE
 from twopipes._host.files.host_table import HOSTS
 from twopipes._host.references import resolved
 from twopipes._tools.install.escaping import literal
@@ -111,6 +112,17 @@ def test_notes_hide_the_value_and_the_doctor_reads_the_original(say, tmp_path):
         (config,) = load(tmp_path / "x.json", host=host).values()
         assert config.command == ("sh", "-c", "echo ${KEY}")
         assert resolved(config.env) == {"PASS": "a${KEY}b"}
+
+
+def test_a_note_reports_what_gemini_cli_expands_on_windows_only():
+    expands = DOLLAR_TWICE._replace(inescapable=re.compile(r"%\w+%"))
+    written = literal("Gemini CLI", expands, ["sh", "%HOME%"], {"A": "50%", "B": "%HOME%/x", "C": "$HOME"}, as_is=False)
+    assert written.words == ["sh", "%HOME%"]
+    assert (written.values["A"], written.values["B"]) == ("50%", "%HOME%/x")
+    assert written.values["C"] != "$HOME"
+    first, second = written.notes
+    assert first.startswith("Gemini CLI expands variables in the value of B, and that cannot be prevented;")
+    assert second.startswith("the value of C is escaped")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
