@@ -64,7 +64,9 @@ class LiveConversation(Generic[ClientT]):
     @property
     def stderr(self) -> list[str]:
         """The lines that a child has written to stderr so far. Empty for a server in memory, which shares our stderr."""
-        return [entry.text for entry in list(self.log.entries) if isinstance(entry, Line) and entry.kind == "!"]
+        entries = list(self.log.entries)
+        # Text has CR LF on Windows.
+        return [entry.text.removesuffix("\r") for entry in entries if isinstance(entry, Line) and entry.kind == "!"]
 
     @property
     def conversation(self) -> Conversation:
