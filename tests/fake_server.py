@@ -21,12 +21,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from systems import WINE
 from twopipes._channels.base import Channel
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MODERN
 from twopipes.errors import ChannelBroken, ChannelClosed
 
 # Seconds. A limit for tests that hang, not an assertion.
-NET = 30
+NET = 60 if WINE else 30
 PREFIX = "io.modelcontextprotocol/"
 TAG = PREFIX + "subscriptionId"
 CAPABILITIES = {

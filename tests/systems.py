@@ -96,7 +96,7 @@ class Exclusion(NamedTuple):
     """Tests that cannot run on some system, and why."""
 
     reason: str
-    tests: list[str]  # files, or tests without their parameters; a * means anything
+    tests: list[str]  # files, or tests; a * means anything, and a test with its parameters is meant exactly
 
 
 def exclusions() -> list[Exclusion]:
@@ -115,6 +115,6 @@ def mark_excluded(items: list[pytest.Item]) -> None:
     """Skip the tests of the table."""
     for exclusion in exclusions():
         for item in items:
-            name = f"{item.path.relative_to(TABLE.parent).as_posix()}::{item.nodeid.partition('::')[2].partition('[')[0]}"
-            if any(fnmatchcase(name, each) for each in exclusion.tests):
+            name = f"{item.path.relative_to(TABLE.parent).as_posix()}::{item.nodeid.partition('::')[2]}"
+            if name in exclusion.tests or any(fnmatchcase(name.partition("[")[0], each) for each in exclusion.tests):
                 item.add_marker(pytest.mark.skip(reason=exclusion.reason))

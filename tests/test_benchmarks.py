@@ -209,9 +209,10 @@ def test_the_program_rejects_an_unknown_figure():
 
 
 def test_the_page_and_the_readme_show_the_measurements():
-    runs = [json.loads(path.read_text()) for path in COMMITTED if path.exists()]
-    assert filled(PAGE.read_text(), page_blocks(runs)) == PAGE.read_text(), "write it again: make bench-publish"
-    assert filled(README.read_text(), {"in short": readme_line(runs)}) == README.read_text()
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in COMMITTED if path.exists()]
+    page, readme = (path.read_text(encoding="utf-8") for path in (PAGE, README))
+    assert filled(page, page_blocks(runs)) == page, "write it again: make bench-publish"
+    assert filled(readme, {"in short": readme_line(runs)}) == readme
     assert {run["scale"] for run in runs} == {"full"}
     assert len({json.dumps(run["figures"]) for run in runs}) == len(runs), "two runs, not one twice"
 
@@ -225,7 +226,7 @@ def test_a_block_is_put_between_its_marks_and_nowhere_else():
 
 def test_every_committed_ratio_belongs_to_a_figure_that_can_be_measured_again():
     for committed in filter(Path.exists, COMMITTED):
-        assert {figure_of(key) for key in json.loads(committed.read_text())["ratios"]} <= set(FIGURES)
+        assert {figure_of(key) for key in json.loads(committed.read_text(encoding="utf-8"))["ratios"]} <= set(FIGURES)
 
 
 def test_a_loss_is_measured_again_before_it_is_reported(monkeypatch, capsys):

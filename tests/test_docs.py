@@ -31,10 +31,10 @@ def name(path):
 
 
 @pytest.mark.walkthrough
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))], ids=name)
 def test_the_python_of_the_page_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT)  # the pages use paths relative to it
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     names = {"__name__": "documentation"}
     with asyncio.Runner() as loop:
         for block in BLOCK.finditer(text):
@@ -48,13 +48,13 @@ def test_the_python_of_the_page_runs(page, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_links_of_the_page_have_a_target(page):
-    for target in LINK.findall(page.read_text()):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), target
 
 
 def words_of(page):
-    return set(re.findall(r"\w+", (ROOT / "docs" / "reference" / page).read_text()))
+    return set(re.findall(r"\w+", (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")))
 
 
 def test_the_reference_has_every_public_name():
@@ -104,11 +104,11 @@ def load(file):
 
 
 api_pages, links, reference_pages = load("site/api_pages.py"), load("site/links.py"), load("reference_pages.py")
-NAVIGATION = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+NAVIGATION = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_navigation_has_every_page_once():
-    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
     by_folder = {page for page in pages if page.startswith("decisions/")}  # tools/site/prepare.py adds them
     assert sorted(NAVIGATION) == sorted(pages - by_folder)
 
@@ -126,7 +126,7 @@ def test_every_setting_has_a_reason():
 
 
 def test_every_error_code_has_a_row():
-    rows = re.findall(r"^\| (-\d+) \|", (ROOT / "docs" / "reference" / "error-codes.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (-\d+) \|", (ROOT / "docs" / "reference" / "error-codes.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert {int(code) for code in rows} == set(ERROR_CODES) - {-32020}  # a sentence below the table describes it
 
 

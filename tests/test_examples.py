@@ -80,4 +80,4 @@ def test_the_host_uses_four_servers_and_leaves_none_behind(tmp_path):
 
 
 def test_the_host_is_a_short_program():
-    assert len((EXAMPLES / "host.py").read_text().splitlines()) < 60
+    assert len((EXAMPLES / "host.py").read_text(encoding="utf-8").splitlines()) < 60

@@ -76,7 +76,7 @@ REPLACED = {
 RUNS = [
     pytest.param(path, revision, kind, era, id=f"{path.stem}-{revision}-{BINDINGS[kind]}-{era}")
     for path in sorted(FOLDER.glob("*.txt"))
-    for revision in transcript.revisions_of(path.read_text())
+    for revision in transcript.revisions_of(path.read_text(encoding="utf-8"))
     for kind in BINDINGS
     for era in ERAS
     if transcript.is_played(revision, kind) and (path.stem, era) not in DIFFERENT
@@ -100,7 +100,7 @@ async def server_over(binding):
 
 
 def text_of(path, era, kind):
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     for _, old, new in (*REPLACED.get((path.stem, era), ()), *REPLACED.get((path.stem, era, kind), ())):
         assert old in text
         text = text.replace(old, new)

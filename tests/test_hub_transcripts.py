@@ -37,13 +37,13 @@ REPLACED = {
 RUNS = [
     pytest.param(path, revision, id=f"{path.stem}-{revision}")
     for path in sorted(FOLDER.glob("*.txt"))
-    for revision in transcript.revisions_of(path.read_text())[-1:]
+    for revision in transcript.revisions_of(path.read_text(encoding="utf-8"))[-1:]
     if transcript.is_played(revision, "pipes") and path.stem not in DIFFERENT
 ]
 
 
 def text_of(path):
-    text = ASKING.sub(r"\1[x] ", NAMING.sub(r"\1x__", path.read_text()))
+    text = ASKING.sub(r"\1[x] ", NAMING.sub(r"\1x__", path.read_text(encoding="utf-8")))
     for old, new in REPLACED.get(path.stem, ()):
         assert old in text
         text = text.replace(old, new)

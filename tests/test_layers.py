@@ -104,7 +104,7 @@ def imports_of(root: Path) -> Iterator[Import]:
         package = [root.name, *parts[:-1]]
         for node in ast.walk(tree):
             for target in targets_of(node, package, root):
-                yield Import(str(path.relative_to(root)), node.lineno, parts[0], target, node in immediate)
+                yield Import(path.relative_to(root).as_posix(), node.lineno, parts[0], target, node in immediate)
 
 
 def targets_of(node: ast.AST, package: list[str], root: Path) -> Iterator[str]:

@@ -33,6 +33,8 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 ENDINGS = ("kill",) if WINDOWS else ("SIGTERM", "SIGINT", "kill")
 # The exit code of a program that was killed.
 KILLED = 1 if WINDOWS else -9
+# How messages say it.
+HOW_KILLED = "exit code 1" if WINDOWS else "SIGKILL"
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -241,9 +243,9 @@ class Child(Wire):
         return said
 
     def complaints(self) -> str:
-        """Return all of stderr after the process has exited."""
+        """Return all of stderr after the process has exited, with the line ends of POSIX."""
         self.err.rest()
-        return b"".join(self.err.seen).decode()
+        return b"".join(self.err.seen).decode().replace("\r\n", "\n")
 
     def dispose(self) -> None:
         """Kill the process and free everything."""

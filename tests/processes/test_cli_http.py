@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import signal
 
 import pytest
 
-from processes.launching import EXAMPLES, NET, python
+from processes.launching import EXAMPLES, python
 
 HELLO = EXAMPLES / "everything.py"
 
@@ -38,8 +37,7 @@ def server(listening):
     assert url.startswith("http://127.0.0.1:")
     assert url.endswith("/mcp")
     yield url
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()
 
 
 def said(run, *words, code=0, **options):
@@ -79,8 +77,7 @@ def test_what_tap_records_can_be_replayed(run, launch, server, tmp_path):
     url = tap.err.until("connect to ").partition("connect to ")[2].partition(" ")[0]
     for era in ("modern", "legacy"):
         assert said(run, "call", "add", "a=1", "b=2", url, "--era", era).strip() == "3"
-    tap.process.send_signal(signal.SIGINT)
-    assert tap.process.wait(NET) == 0
+    tap.stop()
     shown = said(run, "view", "t.jsonl")
     assert shown.count("tools/call #") == 4
     assert "✗" not in shown
@@ -116,8 +113,7 @@ def test_a_token(run, write, listening):
         done = run(twopipes(command, url, "--bearer", "wr0ng-token"))
         assert done.returncode != 0
         assert b"wr0ng-token" not in done.stdout + done.stderr
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()
 
 
 def test_a_server_in_a_configuration_file(run, server, tmp_path):
@@ -138,16 +134,14 @@ def test_several_workers(run, listening):
     url, _, rest = address.partition(" ")
     assert rest == "with 2 workers"
     assert said(run, "call", "echo", "text=hi", url) == "hi\n"
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()
 
 
 def test_a_file_that_runs_its_server_itself_gets_the_options(run, listening, tmp_path):
     shutil.copy(EXAMPLES / "hello.py", tmp_path / "hello.py")  # it ends with server.run()
     child, url = listening(twopipes("run", "hello.py", "--http", "127.0.0.1:0"))
     assert said(run, "call", "greet", "name=Ada", url) == "Hello, Ada!\n"
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()
 
 
 def test_a_public_address_is_refused_unless_it_is_named(run, listening):
@@ -157,5 +151,4 @@ def test_a_public_address_is_refused_unless_it_is_named(run, listening):
     child, url = listening(twopipes("run", HELLO, "--http", "0.0.0.0:0", "--public"))
     port = url.partition("/mcp")[0].rpartition(":")[2]
     assert said(run, "call", "echo", "text=hi", f"http://127.0.0.1:{port}/mcp") == "hi\n"
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()

@@ -14,6 +14,7 @@ import pytest
 
 from processes.children import is_running
 from processes.launching import ENVIRONMENT, EXAMPLES, NET
+from systems import WINDOWS, WINE
 from twopipes._process.command import ServerCommand
 from twopipes._tools.doctor.codes import CODES
 from twopipes._tools.doctor.diagnose import diagnose
@@ -87,6 +88,12 @@ TALKING = {
 }
 
 
+# Windows has no SIGTERM and passes no descriptors on, and only Linux shows which processes a server leaves behind.
+NOT_HERE = {"stubborn", "leaves_a_child", "leaves_a_daemon", "prints_at_sigterm", "watched"} if WINDOWS else set()
+# A process there keeps copies of its standard streams, so closing one is not the end of the stream.
+NOT_HERE |= {"closes_stdout"} if WINE else set()
+
+
 def command(*words, **options):
     return ServerCommand(words, **options)
 
@@ -115,6 +122,8 @@ def test_every_broken_server_is_tested():
 
 @pytest.mark.parametrize("group", [EXITING, WAITING, TALKING], ids=["dying", "waiting", "talking"])
 def test_each_fault_is_named(group):
+    group = {name: group[name] for name in group.keys() - NOT_HERE}
+
     async def all_of_them():
         room = asyncio.Semaphore(AT_ONCE)
 

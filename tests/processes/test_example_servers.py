@@ -47,7 +47,7 @@ def test_hello_imports_nothing_that_it_does_not_use(run_by, run, write):
     spy = write(
         """
         import atexit, runpy, sys
-        atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
+        atexit.register(lambda: print(*sys.modules, file=sys.stderr))
         sys.argv = sys.argv[1:]
         if sys.argv[0] == "-m":
             sys.argv = sys.argv[1:]

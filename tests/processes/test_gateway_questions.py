@@ -5,8 +5,7 @@ from itertools import count
 import pytest
 
 from processes.children import end, is_running, watching
-from processes.launching import call, modern, python, text_of
-from systems import WINDOWS
+from processes.launching import HOW_KILLED, call, modern, python, text_of
 
 # Notes each run of its tool in the file `runs`, with its process id. Speaks the eras of its first argument.
 SERVER = """
@@ -63,7 +62,6 @@ ASKS_FOR_ROOTS = """
                 send(id=message["id"], error={"code": -32601, "message": "no"})
 """
 # How a server that was killed is described.
-KILLED = "exit code 1" if WINDOWS else "SIGKILL"
 FORMS = {"elicitation": {"form": {}}}
 ANNA = {"action": "accept", "content": {"name": "Anna"}}
 
@@ -116,7 +114,7 @@ def test_a_server_killed_while_a_modern_host_answers_is_an_error_of_the_retry(ki
     with watching(server):
         end(server)
     error = host.ask(call_modern(2, **retry))["error"]
-    assert KILLED in error["message"]
+    assert HOW_KILLED in error["message"]
     assert len(runs(tmp_path)) == 1  # it was not run again
     assert text_of(host.ask(call_modern(4, **park(host, 3)))) == "Anna"  # and the next call succeeds
     host.finish()
@@ -133,7 +131,7 @@ def test_a_server_killed_while_a_legacy_host_answers_is_an_error_at_once(kind, e
     end(server)
     if era == "legacy":
         error = host.receive_response(1)["error"]
-        assert KILLED in error["message"]
+        assert HOW_KILLED in error["message"]
         assert len(runs(tmp_path)) == 1
     else:
         host.err.until("started")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from processes.launching import EXAMPLES, NET, python
+from systems import STATE_VARIABLE
 from twopipes._host.files.host_table import HOSTS
 from twopipes.blocking import connect
 from twopipes.host import load
@@ -17,12 +18,18 @@ def twopipes(tmp_path, environment):
     """Run the command with an empty home folder, in the folder of the examples."""
     home = tmp_path / "ada"
     home.mkdir()
+    folders = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "USERPROFILE": str(home),
+        "APPDATA": str(home / "AppData"),
+    }
 
     def run(*words, cwd=EXAMPLES):
         return subprocess.run(
             python("-m", "twopipes", *words),
             cwd=cwd,
-            env={**environment, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")},
+            env={**environment, **folders},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -56,9 +63,9 @@ def test_one_file_after_another_server(twopipes):
 
 
 def test_an_installed_tap_records(twopipes, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
     file = twopipes.home / "mcp.json"
-    options = ["--config", str(file), "--tap", "--env", "XDG_STATE_HOME", "--write"]
+    options = ["--config", str(file), "--tap", "--env", STATE_VARIABLE, "--write"]
     done = twopipes("install", "generic", *options, "--", *python("hello.py"))
     assert done.returncode == 0, done.stderr
     (config,) = load(file).values()

@@ -11,6 +11,7 @@ import pytest
 
 from processes.children import end
 from processes.launching import ENDINGS, NET, call, modern, python, request, text_of
+from systems import STATE_VARIABLE
 
 if sys.platform == "win32":
     from processes import windows_processes
@@ -238,7 +239,7 @@ def test_a_host_with_other_capabilities_does_not_get_the_lists_of_another(kept):
 
 def test_without_a_manifest_nothing_is_stored_and_nothing_is_answered_from_it(kept, environment):
     kept.run_once()
-    stored = Path(environment["XDG_STATE_HOME"], "twopipes", "manifests")
+    stored = Path(environment[STATE_VARIABLE], "twopipes", "manifests")
     for file in stored.iterdir():
         file.unlink()
     host = kept.start("--no-manifest")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from processes.launching import ENVIRONMENT, EXAMPLES, NET, lines, modern, python, text_of
+from systems import STATE_VARIABLE, WINDOWS
 
 FORMS = {"elicitation": {}}
 DESTINATION = {"action": "accept", "content": {"city": "Lisbon", "season": "spring"}}
@@ -32,7 +33,7 @@ def asked(question):
 
 @pytest.fixture
 def key_file(environment):
-    return Path(environment["XDG_STATE_HOME"]) / "twopipes" / "state.key"
+    return Path(environment[STATE_VARIABLE]) / "twopipes" / "state.key"
 
 
 def test_a_dialogue_of_two_rounds_in_one_process(launch):
@@ -151,7 +152,7 @@ def test_no_key_file_is_created_without_a_question(launch, environment):
     child = launch(EXAMPLES / "ask.py")
     child.ask(modern(1, "tools/list"))
     child.finish()
-    assert not Path(environment["XDG_STATE_HOME"]).exists()
+    assert not Path(environment[STATE_VARIABLE]).exists()
 
 
 def test_the_key_is_private_and_is_kept(launch, key_file):
@@ -209,7 +210,7 @@ def make_a_public_key(path):
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
-        (make_a_file_of_the_folder, "Not a directory"),
+        (make_a_file_of_the_folder, "WinError 183" if WINDOWS else "Not a directory"),
         (make_a_damaged_key, "is damaged; remove it"),
         (make_a_public_key, "belongs to another user or can be read by others; remove it"),
     ],

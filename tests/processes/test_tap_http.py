@@ -2,13 +2,12 @@
 
 import http.client
 import json
-import signal
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from processes.launching import INITIALIZE, NET, python
+from processes.launching import ENDINGS, INITIALIZE, NET, python
 from twopipes.trace import Event, Line, read
 
 
@@ -61,14 +60,13 @@ def post(port, message):
         connection.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_tap_records_until_a_signal(launch, url, tmp_path, number):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_tap_records_until_it_is_ended(launch, url, tmp_path, ending):
     file = tmp_path / "http.jsonl"
     child, port = tapped(launch, url, "-o", file, "--redact", "name")
     host = url.split("/")[2]
     assert post(port, INITIALIZE) == (200, {"jsonrpc": "2.0", "id": 0, "result": {"host": host}})
-    child.process.send_signal(number)
-    assert child.process.wait(NET) == 0
+    child.end_by(ending)
     recording = read(file)
     assert recording.header.recorder == "tap"
     assert recording.header.target == url
@@ -81,8 +79,7 @@ def test_a_tap_records_until_a_signal(launch, url, tmp_path, number):
 def test_a_recording_over_http_can_be_viewed(launch, run, url, tmp_path):
     child, port = tapped(launch, url, "-o", tmp_path / "http.jsonl", "--http", "0")
     post(port, INITIALIZE)
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()
     shown = run(python("-m", "twopipes", "view", "http.jsonl")).stdout.decode()
     assert shown.startswith(url)
     assert "┌> initialize #0 2025-11-25 test 1" in shown
@@ -111,5 +108,4 @@ def test_a_port_that_is_taken(launch, run, url, tmp_path):
     done = run(python("-m", "twopipes", "tap", "--http", str(port), url))
     assert done.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr.decode()
-    child.process.terminate()
-    assert child.process.wait(NET) == 0
+    child.stop()

@@ -6,6 +6,8 @@ import sys
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 TOOLS = [{"name": "echo", "description": "Repeats its input.", "inputSchema": {"type": "object"}}]
 
+sys.stdout.reconfigure(newline="\n")  # on Windows, too
+
 
 def write(line):
     sys.stdout.write(line + "\n")

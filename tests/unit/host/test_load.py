@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from systems import WINDOWS
 from twopipes._cli import main
 from twopipes._host.config import ServerConfig
 from twopipes._host.files.host_table import HOSTS, OTHER_HOSTS, Machine
@@ -396,8 +397,8 @@ EXPECTED = {
                 "timeouts": Timeouts(connect=10, request=5, total=None),
                 "tools": ToolFilter(include=["get_*"], exclude=["get_secret"], read_only=True),
                 "sandbox": Sandbox(
-                    read=["{folder}/data", "{home}/shared", "/etc/hosts"],
-                    write=["{folder}/out"],
+                    read=["{folder}{sep}data", "{home}{sep}shared", "{root}etc{sep}hosts"],
+                    write=["{folder}{sep}out"],
                     network=True,
                 ),
             },
@@ -465,7 +466,8 @@ def filled(value, words):
 
 def of_the_host(env):
     """The variables of a server without those that only the tests set."""
-    return env and {name: value for name, value in env.items() if name not in {"PYTEST_CURRENT_TEST", "USERPROFILE"}}
+    added = {"PYTEST_CURRENT_TEST", "HOME" if WINDOWS else "USERPROFILE"}
+    return env and {name: value for name, value in env.items() if name not in added}
 
 
 def shown(config):
@@ -483,6 +485,7 @@ def test_a_file_is_read_as_its_host_reads_it(name, folder, monkeypatch):
     assert read_document(path).host == host
     found = load(path)
     words = {"{file}": str(path), "{folder}": str(folder / name), "{home}": str(folder / "home"), "{sep}": os.sep}
+    words["{root}"] = path.anchor
     assert {server: shown(config) for server, config in found.items()} == filled(expected, words)
     assert {config.source for config in found.values()} == {str(path)}
     assert list(load(path, host=host)) == list(found)
@@ -810,4 +813,6 @@ def kept(host, text):
     if host == "vscode" and text == "~":
         return False
     expands = HOSTS[host].expands
+    if expands is not None and expands.inescapable is not None and expands.inescapable.search(text):
+        return False
     return expands is None or expands.in_words is not None or expands.reference.search(text) is None

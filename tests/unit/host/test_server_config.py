@@ -8,12 +8,12 @@ from twopipes.host import ServerConfig
 from twopipes.settings import Timeouts
 
 
-def test_a_command_becomes_a_target_with_its_environment_and_folder():
-    target = ServerConfig(command=["python", "server.py"], env={"A": "1"}, cwd="/tmp", environment="inherit").target()
+def test_a_command_becomes_a_target_with_its_environment_and_folder(tmp_path):
+    target = ServerConfig(command=["python", "server.py"], env={"A": "1"}, cwd=str(tmp_path), environment="inherit").target()
     assert isinstance(target, CommandTarget)
     assert target.command.argv == ("python", "server.py")
     assert target.command.env == {"A": "1"}
-    assert target.command.folder() == "/tmp"
+    assert target.command.folder() == str(tmp_path)
     assert target.command.environment == "inherit"
 
 
