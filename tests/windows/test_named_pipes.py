@@ -14,7 +14,7 @@ from twopipes.errors import ChannelBroken
 if sys.platform == "win32":
     import _winapi
 
-    from twopipes._channels.named_pipe import PREFIX, new_instance, read_name
+    from twopipes._channels.named_pipe import PREFIX, NamedPipe, new_instance, read_name
 
 NET = 60
 DACL = 4
@@ -154,3 +154,30 @@ def test_a_client_that_goes_at_once_harms_no_other(path):
                     assert received == LARGE
 
     bounded(scenario())
+
+
+def test_a_listener_goes_on_after_an_unexpected_error(path, monkeypatch):
+    reported = []
+    wait_for_client = NamedPipe.wait_for_client
+
+    def failing_once(pipe):
+        if not reported:
+            raise OSError("as if the system had failed")
+        return wait_for_client(pipe)
+
+    async def body():
+        failed = asyncio.Event()
+
+        def on_error(error):
+            reported.append(error)
+            failed.set()
+
+        monkeypatch.setattr(NamedPipe, "wait_for_client", failing_once)
+        async with await listen_unix(path, echo, on_error=on_error):
+            await failed.wait()
+            async with await connect_unix(path) as channel:
+                channel.write(b"hello")
+                assert await channel.read() == b"hello"
+
+    bounded(body())
+    assert {str(error) for error in reported} == {"as if the system had failed"}

@@ -24,7 +24,7 @@ if sys.platform == "win32":
 
     # Seconds. The mutex is held for a few system calls only; after this time something is wrong.
     PATIENCE = 5.0
-    # Seconds without accepting after the system could not create another pipe.
+    # Seconds without accepting after the system could not create another pipe, or wait for a client.
     PAUSE = 0.5
     # Seconds to wait for a thread that is about to end. It normally takes microseconds.
     JOIN_TIMEOUT = 1.0
@@ -87,15 +87,24 @@ if sys.platform == "win32":
                     os.unlink(self._path)
 
         def _accept_all(self) -> None:
-            try:
+            with suppress(OSError):  # the listener was closed while the system could not create another end
                 # In this order: close() wakes the end that it finds here.
-                while not self._closed.is_set() and self._waiting.wait_for_client():
-                    connected, self._waiting = self._waiting, self._next_instance()
-                    if not self._post(connected):
-                        connected.close()
+                while not self._closed.is_set():
+                    try:
+                        if not self._waiting.wait_for_client():
+                            break
+                        found: NamedPipe | OSError = self._waiting
+                    except OSError as error:
+                        found = error
+                    # The next end first: a name without an end could be taken by another program.
+                    ended, self._waiting = self._waiting, self._next_instance()
+                    is_posted = self._post(found)
+                    if isinstance(found, OSError):
+                        ended.close()
+                        self._closed.wait(PAUSE)
+                    elif not is_posted:
+                        ended.close()
                         break
-            except OSError as error:
-                self._post(error)
             self._waiting.close()
 
         def _next_instance(self) -> NamedPipe:
