@@ -30,6 +30,9 @@ PACKAGES = (
     *("msgspec", "pytest", "pytest-timeout", "hypothesis<6.150", "rich", "tomlkit", "pyyaml", "attrs", "annotated-types"),
     *("typing-extensions", "aiohttp", "httptools", "uvicorn", "pyjwt", "colorama", "redis", "jsonschema<4.18"),
 )
+# The driver for drives. Python asks it for the number of the drive whenever it looks at a file, through three processes; without it
+# the tests take half the time, and every drive has the number 0.
+DRIVES = r"HKLM\System\CurrentControlSet\Services\MountMgr"
 # Options of pip: which wheels fit this Python.
 FOR_WINDOWS = ("--platform", "win_amd64", "--python-version", "3.11", "--implementation", "cp", "--only-binary=:all:")
 
@@ -96,12 +99,16 @@ class Wine:
         silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         if not (self.folder / "prefix" / "system.reg").exists():
             subprocess.run(["wineboot", "-i"], env=self.environment(), timeout=300, check=False, **silent)
+            without_drives = ["wine", "reg", "add", DRIVES, "/v", "Start", "/t", "REG_DWORD", "/d", "4", "/f"]
+            subprocess.run(without_drives, env=self.environment(), timeout=300, check=True, **silent)
+            self.stop()  # the driver runs by now
         subprocess.run(["wine", "winecfg", "-v", "win10"], env=self.environment(), timeout=300, check=True, **silent)
 
     def stop(self) -> None:
         """End every process of this prefix."""
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(["wineserver", "-k"], env=self.environment(), timeout=30, check=False)
+            subprocess.run(["wineserver", "-w"], env=self.environment(), timeout=30, check=False)
 
 
 def windows_path(path: Path) -> str:
