@@ -132,7 +132,7 @@ def run(tmp_path, environment, _no_leftovers):
         command = target if isinstance(target, list) else python(target, *arguments)
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path, **options}
         done = subprocess.run(command, env={**environment, **dict(env)}, timeout=NET, check=False, **options)
-        if isinstance(done.stderr, bytes):
+        if WINDOWS and isinstance(done.stderr, bytes):
             done.stderr = done.stderr.replace(b"\r\n", b"\n")  # for people, so it has the line ends of the system
         return done
 

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from processes.launching import ENDINGS, INITIALIZE, NET, python
+from processes.tapping import wait_until
 from twopipes.trace import Event, Line, read
 
 
@@ -66,6 +67,7 @@ def test_a_tap_records_until_it_is_ended(launch, url, tmp_path, ending):
     child, port = tapped(launch, url, "-o", file, "--redact", "name")
     host = url.split("/")[2]
     assert post(port, INITIALIZE) == (200, {"jsonrpc": "2.0", "id": 0, "result": {"host": host}})
+    wait_until(lambda: file.read_bytes().count(b"\n") > 2)  # the header and two messages
     child.end_by(ending)
     recording = read(file)
     assert recording.header.recorder == "tap"

@@ -26,6 +26,8 @@ _SPARE_CONNECTIONS: Final = 1_000
 # Seconds, at the end, for a request on a connection that has had none. A client that opens a connection uses it at once.
 FIRST_REQUEST: Final = 0.5
 _POLL: Final = 0.01
+# Turns of the event loop, at the end, for connections that wait to be accepted: uvloop accepts one per turn.
+_LAST_TURNS: Final = 100
 
 
 class UvicornServer(uvicorn.Server):
@@ -48,15 +50,27 @@ class UvicornServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, let the application finish, and close every connection."""
-        await asyncio.sleep(0)  # accept what has waited for it
-        for server in self.servers:
-            server.close()
+        await self._stop_accepting()
         await self._wait_for_first_requests()
         draining = asyncio.ensure_future(self._drain())  # starts when the next method waits for the first time
         try:
             await super().shutdown(sockets)
         finally:
             await draining
+
+    async def _stop_accepting(self) -> None:
+        """Accept the connections that have waited for it, and close the listening sockets."""
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
+        # asyncio accepts a connection in one turn of the loop and makes its transport in the next. If the server is closed in
+        # between, the connection is lost, and Python 3.13 prints a traceback (_SelectorTransport.__del__).
+        loop = asyncio.get_running_loop()
+        for sock in (sock for server in self.servers for sock in server.sockets):
+            with suppress(NotImplementedError):  # Windows, where both are one step
+                loop.remove_reader(sock.fileno())
+        await asyncio.sleep(0)
+        for server in self.servers:
+            server.close()
 
     async def _wait_for_first_requests(self) -> None:
         """Let the connections that were accepted last send a request; a balancer does not send it again to another process."""

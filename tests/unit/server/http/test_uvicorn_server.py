@@ -71,6 +71,24 @@ def test_a_connection_that_was_accepted_before_the_end_gets_its_response(monkeyp
     asyncio.run(main())
 
 
+def test_connections_that_wait_to_be_accepted_at_the_end_get_their_responses():
+    """Python 3.13 prints a traceback if a listening socket is closed between accepting a connection and making its transport."""
+
+    async def main():
+        async with serving() as (server, port):
+            # Without a turn of the loop: the system has these connections, and nothing has accepted them yet.
+            waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+            for sock in waiting:
+                sock.sendall(request_bytes())
+            await server._stop_accepting()
+            for sock in waiting:
+                reader, writer = await asyncio.open_connection(sock=sock)
+                assert await asyncio.wait_for(reader.readline(), NET) == b"HTTP/1.1 200 OK\r\n"
+                writer.close()
+
+    asyncio.run(main())
+
+
 def test_a_connection_without_a_request_does_not_hold_the_end(monkeypatch):
     monkeypatch.setattr(uvicorn_server, "FIRST_REQUEST", 0.05)
 
