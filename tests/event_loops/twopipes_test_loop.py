@@ -35,6 +35,8 @@ def change(asyncio):
     original = asyncio.events.new_event_loop
 
     def new_uvloop():
+        if sys.modules.get("ssl", sys) is None:  # twopipes keep does without OpenSSL, which uvloop needs
+            return original()
         import uvloop  # noqa: PLC0415 - only programs with a loop need it
 
         return uvloop.new_event_loop()
