@@ -141,6 +141,8 @@ class Stage:
         asyncio.run(bounded())
         gc.collect()  # reports exceptions that were never retrieved
         assert not reported
+        for thread in set(threading.enumerate()) - threads:
+            thread.join(NET)  # one of a pipe may be about to end
         assert set(threading.enumerate()) <= threads
 
     def left(self) -> list[int]:
