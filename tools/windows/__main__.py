@@ -17,6 +17,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,7 @@ GROUP_SIZE = 6
 # Seconds for the last output of a run that has ended.
 OUTPUT_TIMEOUT = 5
 MOST_REASONS = 60
+RESULTS = ("passed", "failed", "skipped")
 
 
 @dataclass
@@ -51,12 +53,14 @@ class Outcome:
     """The counts of some test files."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    of_folder: Counter[tuple[str, str]] = field(default_factory=Counter)  # by folder and result
     reasons: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Add the counts of other files."""
         self.counts += other.counts
+        self.of_folder += other.of_folder
         self.reasons += other.reasons
         self.failures += other.failures
 
@@ -133,15 +137,22 @@ def read_report(path: Path) -> Outcome:
     found = Outcome()
     for case in ET.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}".removeprefix("::")
+        result = "passed"
         if (skipped := case.find("skipped")) is not None:
-            found.counts["skipped"] += 1
+            result = "skipped"
             found.reasons[reason_of(skipped)] += 1
         elif (failed := case.find("failure")) is not None or (failed := case.find("error")) is not None:
-            found.counts["failed"] += 1
+            result = "failed"
             found.failures.append(f"{name}: {(failed.get('message') or '').splitlines()[0][:200]}")
-        else:
-            found.counts["passed"] += 1
+        found.counts[result] += 1
+        found.of_folder[folder_of(case), result] += 1
     return found
+
+
+def folder_of(case: ET.Element) -> str:
+    """Return the folder of a test below ``tests``. A file that was skipped as a whole has no class, but its name."""
+    parts = (case.get("classname") or case.get("name") or "").split(".")
+    return f"tests/{parts[1]}" if len(parts) > 1 and (ROOT / "tests" / parts[1]).is_dir() else "tests"
 
 
 def reason_of(skipped: ET.Element) -> str:
@@ -201,8 +212,14 @@ def show(total: Outcome, seconds: float) -> None:
         print(f"skipped {count}: {reason}")
     for failure in total.failures:
         print(f"FAILED {failure}")
-    counts = ", ".join(f"{total.counts[word]} {word}" for word in ("passed", "failed", "skipped"))
-    print(f"CPython {PYTHON} for Windows under Wine: {counts} in {seconds:.1f}s")
+    for folder in sorted({folder for folder, _ in total.of_folder}):
+        print(f"{folder}: {in_words({result: total.of_folder[folder, result] for result in RESULTS})}")
+    print(f"CPython {PYTHON} for Windows under Wine: {in_words(total.counts)} in {seconds:.1f}s")
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return counts as pytest prints them."""
+    return ", ".join(f"{counts[result]} {result}" for result in RESULTS)
 
 
 if __name__ == "__main__":
