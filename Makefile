@@ -109,10 +109,10 @@ quick: $(STAMPS)/dev ## run unit tests, properties and conversations, in under 3
 	wait $$first; first=$$?; cat $(STAMPS)/quick.log; exit $$((first + second))
 
 # A Windows Python under Wine, which Debian has. Without Wine nothing is run, and the last line says so, unless WINDOWS_REQUIRED is set.
-windows: $(STAMPS)/dev ## run the tests that depend on the system with a Windows Python under Wine
+windows: $(STAMPS)/dev ## run the tests with a Windows Python under Wine, without the slowest
 	$(BIN)/python tools/windows
 
-windows-all: $(STAMPS)/dev ## run every test there; an hour
+windows-all: $(STAMPS)/dev ## run every test there; ten minutes
 	$(BIN)/python tools/windows --all
 
 mutants: $(STAMPS)/dev ## show that the check finds a mutant of every rule, and reports nothing about correct programs

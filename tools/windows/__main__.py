@@ -17,7 +17,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,23 +25,18 @@ from typing import IO
 
 from wine import PYTHON, ROOT, NotAvailableError, Wine
 
-# What depends on the system, in groups of about the same time: `make windows`.
-USUAL = (
-    ("tests/windows",),
-    ("tests/unit/process", "tests/unit/channels", "tests/unit/test_blocking.py", "tests/unit/gateway/daemon"),
-    ("tests/processes/test_client_supervision.py", "tests/processes/test_sockets.py"),
-    ("tests/unit/client",),
-    tuple(f"tests/processes/test_{name}.py" for name in ("child_life", "child_end", "output", "recording", "failing_handlers")),
-    ("tests/unit/server/test_directory.py", "tests/unit/trace", "tests/unit/tools/install"),
-)
 # `make windows-all`.
 EVERYTHING = ("tests/unit", "tests/properties", "tests/windows", "tests/processes", "tests/*.py")
+# `make windows`: without the tests of the project's pages and tools, and without those that start several programs for each step.
+USUAL = (*EVERYTHING[:-1], "tests/test_conversations.py", "tests/test_transcripts.py")
+SLOW_NAMES = "bridge bridge_http cli_http doctor gateway_questions hub hub_kills install keep mock replay"
+SLOW = {f"tests/processes/test_{name}.py" for name in SLOW_NAMES.split()}
 # Seconds for a test, a file and a group of files; under Wine everything takes several times as long.
 TEST_LIMIT = 120
 FILE_LIMIT = 600
-GROUP_LIMIT = 900
-# Files of one group in a run of everything: starting Python and pytest takes seconds, and a hang costs the whole group.
-GROUP_SIZE = 6
+GROUP_LIMIT = 1500
+# Files of one group: starting Python and pytest takes seconds, and a hang costs the whole group.
+GROUP_SIZE = 10
 # Seconds for the last output of a run that has ended.
 OUTPUT_TIMEOUT = 5
 MOST_REASONS = 60
@@ -170,12 +165,13 @@ def files_of(target: str) -> list[str]:
     return [str(each.relative_to(ROOT)) for each in files if each.name.startswith("test_")]
 
 
-def groups_of(targets: list[str]) -> list[tuple[str, ...]]:
+def groups_of(targets: Sequence[str], left_out: Container[str] = ()) -> list[tuple[str, ...]]:
     """Return the files of some targets in groups of one folder."""
     folders: dict[str, list[str]] = {}
     for target in targets:
         for file in files_of(target):
-            folders.setdefault(os.path.dirname(file), []).append(file)
+            if file not in left_out:
+                folders.setdefault(os.path.dirname(file), []).append(file)
     cut = [files[start : start + GROUP_SIZE] for files in folders.values() for start in range(0, len(files), GROUP_SIZE)]
     return [tuple(each) for each in cut]
 
@@ -184,7 +180,7 @@ def main() -> int:
     """Install what is missing, run the tests, and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("paths", nargs="*", help="files or folders to run instead of the usual ones")
-    parser.add_argument("--all", action="store_true", help="run every test, not only those that depend on the system")
+    parser.add_argument("--all", action="store_true", help="run every test, also the slow ones")
     parser.add_argument("-n", type=int, default=os.cpu_count() or 2, help="groups that run at the same time")
     given = parser.parse_args()
     wine = Wine(ROOT / "build" / "windows")
@@ -195,7 +191,7 @@ def main() -> int:
         print(f"make windows was SKIPPED: {error}")
         return 1 if os.environ.get("WINDOWS_REQUIRED") else 0
     try:
-        groups = groups_of(given.paths or list(EVERYTHING)) if given.all or given.paths else list(USUAL)
+        groups = groups_of(given.paths or EVERYTHING) if given.all or given.paths else groups_of(USUAL, SLOW)
         total = Outcome()
         with ThreadPoolExecutor(given.n) as pool:
             for found in pool.map(Runner(wine).run, groups):
