@@ -118,7 +118,12 @@ def fetch_document(url: str) -> bytes:
     opener = urllib.request.build_opener(_NoRedirects)
     request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": "twopipes"})  # noqa: S310 - its scheme was checked
     body = bytearray()
-    with opener.open(request, timeout=_FETCH_TIMEOUT) as response:
+    try:
+        response = opener.open(request, timeout=_FETCH_TIMEOUT)
+    except urllib.error.HTTPError as error:
+        error.close()  # it is also an open response
+        raise
+    with response:
         while chunk := response.read1(65_536):
             body += chunk
             if len(body) > _MAX_SIZE:
