@@ -187,13 +187,18 @@ def test_a_batch_is_searched_message_by_message():
         ("<", b'{"jsonrpc":"2.0","params":{"password":"sesame"}} trailing', REDACTED),
         ("<", b'"password sesame"', REDACTED),
         ("<", b'{"jsonrpc":"2.0","params":{"\xff":1,"password":"sesame"}}', REDACTED),
-        ("<", b'{"jsonrpc":"2.0","params":' + b"[" * 200_000 + b'{"password":"sesame"}' + b"]" * 200_000 + b"}", REDACTED),
     ],
 )
 def test_a_line_that_is_not_a_message_is_blanked_by_member_or_as_a_whole(kind, line, wanted):
     found = redacted(line, kind)
     assert b"sesame" not in found
     assert found == wanted
+
+
+def test_a_line_that_is_nested_too_deeply_is_blanked_by_member_or_as_a_whole():
+    """It depends on Python, and since 3.14 on the size of the stack, whether such a line can be decoded."""
+    line = b'{"jsonrpc":"2.0","params":' + b"[" * 200_000 + b'{"password":"sesame"}' + b"]" * 200_000 + b"}"
+    assert redacted(line, "<") in {REDACTED, line.replace(b"sesame", REDACTED)}
 
 
 @pytest.mark.parametrize(
