@@ -7,12 +7,13 @@ and their JSON type (JR-06).
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Final, Literal
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, structs
 from msgspec.json import Decoder
 
-from twopipes._wire import LineRejected, encode_line
+from twopipes._wire import MAX_DEPTH, LineRejected, encode_line, nests_too_deeply
 from twopipes.errors import RequestId
 from twopipes.settings import Limits
 
@@ -68,6 +69,9 @@ class Batch(Struct, frozen=True):
 _ABSENT: Final = Raw()
 _OBJECT: Final = ord("{")
 _NULL: Final = ord("n")
+# The longest line whose depth is not checked here. Before 3.14 CPython counts the levels while it decodes, and stops at MAX_DEPTH
+# or earlier. Since 3.14 it stops only where its stack ends, so one machine would accept what another refuses.
+_MAX_UNCHECKED: Final = MAX_DEPTH if sys.version_info >= (3, 14) else sys.maxsize
 # A batch with more commas is rejected before it is decoded; this many take about 20 MB.
 _MAX_COMMAS: Final = 250_000
 
@@ -121,6 +125,8 @@ def decode(
     Returns:
         The message, or a :class:`~twopipes._wire.LineRejected` that describes what is wrong. Never raises.
     """
+    if len(line) > _MAX_UNCHECKED and nests_too_deeply(bytes(line)):
+        return _too_deep(line, max_excerpt)
     try:
         envelope = _decode_envelope(line)
     except UnicodeDecodeError as error:
@@ -166,7 +172,7 @@ def _diagnose(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Mes
     except UnicodeDecodeError as error:
         return salvage_id(_rejected(line, "not UTF-8", str(error), max_excerpt))
     except RecursionError:
-        return salvage_id(_rejected(line, "too deep", "nested too deeply to be decoded", max_excerpt))
+        return _too_deep(line, max_excerpt)
     again = decode(repaired, max_batch=max_batch, max_excerpt=max_excerpt)
     if isinstance(again, LineRejected):
         return structs.replace(again, excerpt=bytes(memoryview(line)[:max_excerpt]))  # the line as it was received
@@ -253,6 +259,10 @@ def _decode_batch(line: bytes | Raw, max_batch: int | None, max_excerpt: int) ->
 def _rejected(line: bytes | Raw, reason: Any, detail: str, max_excerpt: int) -> LineRejected:
     view = memoryview(line)
     return LineRejected(reason=reason, detail=detail, excerpt=bytes(view[:max_excerpt]), tail=bytes(view[-256:]), size=view.nbytes)
+
+
+def _too_deep(line: bytes | Raw, max_excerpt: int) -> LineRejected:
+    return salvage_id(_rejected(line, "too deep", "nested too deeply to be decoded", max_excerpt))
 
 
 # Patterns are not compiled at import, because only invalid lines need them.

@@ -10,6 +10,7 @@ it arrives.
 from __future__ import annotations
 
 import codecs
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 import msgspec
@@ -25,6 +26,11 @@ _BOM: Final = codecs.BOM_UTF8
 _UTF8_CHUNK: Final = 64 * 1024
 # Bytes kept of the end of a dropped line: the TypeScript SDK writes the id last.
 _TAIL: Final = 256
+# How deeply the arrays and objects of a line may be nested. CPython 3.12 and 3.13 allow as much in C.
+MAX_DEPTH: Final = 10_000
+# Bytes of a line, and brackets of a line, that are counted at once.
+_CHUNK: Final = 4 * 1024
+_BLOCK: Final = 1024
 # A byte order mark before a line and a \r after it do not count as part of the line.
 _UNCOUNTED: Final = len(_BOM) + 1
 _KEPT_TAIL: Final = _TAIL + 1
@@ -202,6 +208,47 @@ def _first_byte_not_utf8(line: bytes) -> int:
             return checked + error.start
     return -1
 
+
+def nests_too_deeply(line: bytes) -> bool:
+    """Whether the arrays and objects of a line are nested more than ``MAX_DEPTH`` levels deep. Brackets in strings do not count."""
+    if not _may_nest_too_deeply(line):
+        return False
+    if b"\\" in line:
+        # Backslashes are removed in pairs first, so that no other one is in front of a quote that ends a string.
+        line = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    line = line.translate(_SQUARE, _NEITHER_BRACKET_NOR_QUOTE)
+    # Strings without brackets are pairs of quotes by now. Most are removed four at a time, which is faster.
+    line = line.replace(b'""""""""', b"").replace(b'""', b"")
+    brackets = b"".join(line.split(b'"')[::2])  # every second part is inside a string
+    depth = 0
+    for start in range(0, len(brackets), _BLOCK):
+        block = brackets[start : start + _BLOCK]
+        opened = block.count(b"[")
+        if depth + opened > MAX_DEPTH:  # perhaps; so go through it bracket by bracket
+            depths = accumulate(map(_STEPS.__getitem__, block), initial=depth)
+            if any(map(MAX_DEPTH.__lt__, depths)):
+                return True
+        depth += 2 * opened - len(block)
+    return False
+
+
+def _may_nest_too_deeply(line: bytes) -> bool:
+    """Whether a line has enough brackets, in strings or not. This is fast for long strings without brackets, such as images."""
+    left = MAX_DEPTH
+    for bracket in (b"[", b"{"):
+        start = line.find(bracket)
+        while start >= 0:
+            end = start + _CHUNK
+            left -= line.count(bracket, start, end)
+            if left < 0:
+                return True
+            start = line.find(bracket, end)
+    return False
+
+
+_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
+_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_STEPS: Final = {ord("["): 1, ord("]"): -1}
 
 _encoder = msgspec.json.Encoder()
 

@@ -1,6 +1,7 @@
 """Properties of the framing for any bytes and any chunks."""
 
 import json
+from unittest.mock import patch
 
 import msgspec
 from hypothesis import given
@@ -18,9 +19,9 @@ from decoder_invariants import (
     cut,
     lines_of,
 )
-from strategies import json_objects, messages, request_ids, streams, texts_with_surrogates
+from strategies import json_objects, json_values, messages, request_ids, streams, texts_with_surrogates
 from twopipes._jsonrpc import Request, Response, decode, encode, salvage_id
-from twopipes._wire import LineRejected, encode_line
+from twopipes._wire import LineRejected, encode_line, nests_too_deeply
 
 line_limits = st.sampled_from(LINE_LIMITS)
 batch_limits = st.sampled_from(BATCH_LIMITS)
@@ -113,6 +114,27 @@ def test_decode_never_raises(line, max_batch):
     found = decode(line, max_batch=max_batch, max_excerpt=MAX_EXCERPT)
     if isinstance(found, LineRejected):
         check_decoded(found, max_batch=max_batch)
+
+
+brackets = st.text(st.sampled_from('[]{}"\\n'))
+nested = st.recursive(
+    json_values | brackets, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(brackets, inner, max_size=2)
+)
+
+
+@given(value=nested, limit=st.integers(0, 8), indent=st.none() | st.just(1))
+def test_the_depth_of_any_json_is_limited(value, limit, indent):
+    with patch("twopipes._wire.MAX_DEPTH", limit), patch("twopipes._wire._BLOCK", 4):
+        assert nests_too_deeply(json.dumps(value, indent=indent).encode()) is (depth(value) > limit)
+
+
+def depth(value):
+    match value:
+        case list():
+            return 1 + max(map(depth, value), default=0)
+        case dict():
+            return 1 + max(map(depth, value.values()), default=0)
+    return 0
 
 
 @given(

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from twopipes._jsonrpc import Batch, ErrorObject, ErrorResponse, Notification, Request, Response, decode, encode, salvage_id
-from twopipes._wire import LineDecoder, LineRejected
+from twopipes._wire import MAX_DEPTH, LineDecoder, LineRejected
 
 KIB = 1024
 DEEP = 100_000
@@ -399,6 +399,21 @@ def test_a_hundred_thousand_brackets_are_too_deep(line, max_batch):
     if b'"id":1' in line:
         assert found.request_id == 1
         assert found.is_response == (b'"method"' not in line)
+
+
+def nested(levels: int) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + b'{"a":' * (levels - 2) + b"[]" + b"}" * (levels - 1)
+
+
+def test_five_hundred_levels_are_decoded_with_every_python():
+    assert isinstance(decode(nested(500)), Request)
+
+
+def test_one_level_more_than_the_limit_is_too_deep_with_every_python():
+    """JR-20: before 3.14 CPython itself refuses it."""
+    found = refused(nested(MAX_DEPTH + 1))
+    assert (found.reason, found.request_id) == ("too deep", 1)
+    assert str(found) == "too deep: nested too deeply to be decoded"
 
 
 def test_a_number_of_a_hundred_thousand_digits_stays_raw():

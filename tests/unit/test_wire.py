@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from decoder_invariants import cut, lines_of
-from twopipes._wire import LineDecoder, LineRejected, encode_line
+from twopipes._wire import MAX_DEPTH, LineDecoder, LineRejected, encode_line, nests_too_deeply
 from twopipes.errors import LocalProtocolError
 from twopipes.settings import Limits
 
@@ -236,6 +236,44 @@ def test_a_decoder_continues_after_any_number_of_long_lines():
         events = lines_of(cut(stream, range(size, len(stream), size)), max_line=len(PING))
         assert [event for event in events if isinstance(event, bytes)] == [PING] * 50
         assert sum(isinstance(event, LineRejected) for event in events) == 50
+
+
+# Nesting
+
+DEEPEST = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DEEPEST,
+        b"{" + b'"a":[],' * MAX_DEPTH + b'"b":{}}',
+        b'["' + DEEPEST + b'",' + DEEPEST[1:-1] + b"]",
+        rb'["\\\",' + DEEPEST[1:-1] + b"]",
+        rb'["\"' + b"[" * MAX_DEPTH + b'"]',
+        rb'["\\\"' + b"[" * MAX_DEPTH + b'"]',
+    ],
+    ids=["the limit", "wide", "brackets in a string", "a backslash", "a quote", "both"],
+)
+def test_brackets_in_strings_and_side_by_side_are_not_depth(line):
+    assert not nests_too_deeply(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" + DEEPEST + b"]",
+        b"[" * (MAX_DEPTH + 1),
+        b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1),
+        b'[{"a": ' * (MAX_DEPTH // 2 + 1) + b"1" + b"}]" * (MAX_DEPTH // 2 + 1),
+        b'["' + b"]" * MAX_DEPTH + b'",' + DEEPEST + b"]",
+        rb'["]\"]' + b"]" * MAX_DEPTH + rb'\\",' + DEEPEST + b"]",
+    ],
+    ids=["one more", "unfinished", "objects", "both", "brackets in a string", "an escaped quote"],
+)
+def test_one_level_more_than_the_limit_is_too_deep(line):
+    """JR-20."""
+    assert nests_too_deeply(line)
 
 
 # Memory
