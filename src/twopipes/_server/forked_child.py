@@ -44,6 +44,8 @@ def abandon_loop(loop: asyncio.AbstractEventLoop) -> None:
     if hasattr(loop, "_selector") and hasattr(loop, "_ready"):  # a loop of asyncio; other loops have other attributes
         loop._selector = selectors.DefaultSelector()
         loop._ready.clear()
+    # Since Python 3.14 the step that has forked fails when it returns, because no loop runs in a forked process.
+    loop.set_exception_handler(lambda _loop, _context: None)
     loop.call_soon(exit_at_loop)
 
 
