@@ -82,12 +82,8 @@ class Guard:
         mode_of(0, "standard input")
         mode_of(1, "standard output")
         with ExitStack() as undo:
-            # The number 2 would be reused for the next opened file, and that file would get the prints.
-            try:
-                os.fstat(2)
-            except OSError:
-                _point_at_null(2, os.O_WRONLY)
-            log = StderrLog(2)
+            stderr = _stderr(undo)
+            log = StderrLog(stderr)
             undo.callback(log.close)
             undo.callback(log.flush, PATIENCE)
             # Undone in reverse: first flush the buffers, then restore the descriptors, and last the streams.
@@ -97,7 +93,7 @@ class Guard:
                 undo.callback(in_forked_children(partial(point_at_null, wire)))
             _point_at_null(0, os.O_RDONLY)
             # First the descriptor, then the buffers: their content must not go to the wire.
-            os.dup2(2, 1)
+            os.dup2(stderr, 1)
             _flush(sys.stdout, sys.__stdout__)
             undo.callback(_flush, *(getattr(stream, "buffer", None) for stream in (sys.stdout, sys.__stdout__)))
             undo.callback(_flush_c)
@@ -169,6 +165,23 @@ def _call_site(frame: FrameType) -> tuple[str, int]:
             return file, nearest.f_lineno
         nearest = nearest.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+def _stderr(undo: ExitStack) -> int:
+    """Return descriptor 2, or one of the null device if 2 is not stderr."""
+    try:
+        os.fstat(2)
+    except OSError:
+        # The number 2 would be reused for the next opened file, and that file would get the prints.
+        _point_at_null(2, os.O_WRONLY)
+    try:
+        os.write(2, b"")
+    except OSError:
+        # A file that is open for reading: stderr was closed, and the program has opened the file since. libffi 3.8 does that.
+        null = os.open(os.devnull, os.O_WRONLY)
+        undo.callback(os.close, null)
+        return null
+    return 2
 
 
 def _take(fd: int, undo: ExitStack) -> int:

@@ -315,6 +315,15 @@ def test_without_stderr_prints_are_discarded_and_no_file_gets_its_number(serve):
     assert said == []
 
 
+def test_a_file_that_got_the_number_of_a_closed_stderr_gets_no_prints(serve):
+    """Prints are discarded, also those that were in a buffer before."""
+    before = "kept = open('server.py'); assert kept.fileno() == 2; print('banner')"
+    tool = "print('stray', flush=True); print('stray', file=sys.stderr); assert kept.read(1)"
+    wire, said = serve(tool, libc="", before=before, arguments=["sh", "-c", 'exec "$0" "$@" 2>&-'])
+    assert wire == ANSWERS
+    assert said == []
+
+
 def test_a_guard_that_cannot_be_taken_is_undone(serve):
     text = """
 import ctypes, os, resource, sys  # ctypes may keep a file open, and restore() imports it
