@@ -228,6 +228,18 @@ def test_output_after_the_end_of_input_is_compared(found, tmp_path, write):
     assert found(trace, "--", sys.executable, late)[0] == 0
 
 
+def test_a_response_that_is_too_deep_to_be_compared(replay, tmp_path, write):
+    deep = []
+    for _ in range(600):
+        deep = [deep]
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"deep": deep}}
+    trace = trace_of(tmp_path / "deep.jsonl", (">", request(1, "tools/list")), ("<", answer))
+    server = write(f"import sys\nsys.stdin.readline()\nprint({json.dumps(json.dumps(answer))}, flush=True)\nsys.stdin.read()\n")
+    code, out, err = replay(trace, "--", sys.executable, server)
+    assert (code, out) == (2, "")
+    assert err == f"Error: cannot compare the responses with {trace}: one is nested too deeply\n"
+
+
 def test_ctrl_c_ends_the_server_too(launch, listening_for_pid, two_calls):
     command, next_pid = listening_for_pid
     child = launch([*REPLAY, str(two_calls), "--", *command])

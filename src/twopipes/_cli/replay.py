@@ -83,7 +83,10 @@ def replay(arguments: Sequence[str]) -> int:
             end = await run_replay(plan, server, timeouts)
         except TwopipesError as error:
             raise UsageError(message_of(error)) from error
-        report = compare(plan)
+        try:
+            report = compare(plan)
+        except RecursionError as error:
+            raise UsageError(f"cannot compare the responses with {options.file}: one is nested too deeply") from error
         if options.format == "json":
             sys.stdout.write(json.encode(_json_report(report, end)).decode() + "\n")
         else:
