@@ -26,7 +26,7 @@ _BOM: Final = codecs.BOM_UTF8
 _UTF8_CHUNK: Final = 64 * 1024
 # Bytes kept of the end of a dropped line: the TypeScript SDK writes the id last.
 _TAIL: Final = 256
-# How deeply the arrays and objects of a line may be nested. CPython 3.12 and 3.13 allow as much in C.
+# How deeply the arrays and objects of a line may be nested. CPython 3.13 allows as much.
 MAX_DEPTH: Final = 10_000
 # Bytes of a line, and brackets of a line, that are counted at once.
 _CHUNK: Final = 4 * 1024
