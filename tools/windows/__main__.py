@@ -1,8 +1,8 @@
 """Run the tests with a Windows Python under Wine: ``python tools/windows [--all] [PATH ...]``.
 
-The tests run in groups, two at a time. A group that hangs or crashes is run again file by file, so that the rest of it counts. What
-Wine cannot do is skipped by the tests themselves, each with its reason. Where Wine cannot be installed, nothing is run, and the
-last line says so.
+The tests run in groups, two at a time. A group that hangs or crashes is run again file by file, so that the rest of it counts. If
+Wine could not start a process, the test is run again, once, and the output says so. What Wine cannot do is skipped by the tests
+themselves, each with its reason. Where Wine cannot be installed, nothing is run, and the last line says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,8 @@ GROUP_SIZE = 10
 # Seconds for the last output of a run that has ended.
 OUTPUT_TIMEOUT = 5
 MOST_REASONS = 60
+# Wine cannot start one process in many thousands. A test that fails for this reason is run again, once.
+NOT_STARTED = re.compile(r"WinError 1359|refused \(Internal error\)")
 RESULTS = ("passed", "failed", "skipped")
 
 
@@ -51,6 +54,7 @@ class Outcome:
     of_folder: Counter[tuple[str, str]] = field(default_factory=Counter)  # by folder and result
     reasons: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    to_repeat: list[str] = field(default_factory=list)  # tests that are not counted yet
 
     def add(self, other: Outcome) -> None:
         """Add the counts of other files."""
@@ -79,9 +83,12 @@ class Runner:
             for file in files:
                 total.add(self.run((file,)))
             return total
-        return found or Outcome(Counter(failed=1), failures=[f"{' '.join(targets)}: it crashed or hung"])
+        if found is not None and found.to_repeat:
+            print(f"Wine could not start a process (WinError 1359); run again: {' '.join(found.to_repeat)}", flush=True)
+            found.add(self._run(tuple(found.to_repeat), FILE_LIMIT, is_last=True) or crashed(found.to_repeat))
+        return found or crashed(targets)
 
-    def _run(self, targets: tuple[str, ...], limit: float) -> Outcome | None:
+    def _run(self, targets: tuple[str, ...], limit: float, *, is_last: bool = False) -> Outcome | None:
         number = next(self._numbers)
         report, log = (self._results / f"{number}.{ending}" for ending in ("xml", "log"))
         report.unlink(missing_ok=True)
@@ -95,7 +102,7 @@ class Runner:
         if not report.exists():
             print(f"{' '.join(targets)}: no result; see {log.relative_to(ROOT)}", flush=True)
             return None
-        found = read_report(report)
+        found = read_report(report, is_last=is_last)
         said = ", ".join(f"{count} {word}" for word, count in found.counts.items())
         print(f"{' '.join(targets)}: {said or 'no tests'} ({time.monotonic() - begun:.0f} s)", flush=True)
         return found
@@ -127,8 +134,13 @@ def copy(source: IO[bytes], target: Path) -> None:
             file.write(data)
 
 
-def read_report(path: Path) -> Outcome:
-    """Read the JUnit file of pytest."""
+def crashed(targets: Iterable[str]) -> Outcome:
+    """Return the outcome of tests that did not come to their end."""
+    return Outcome(Counter(failed=1), failures=[f"{' '.join(targets)}: it crashed or hung"])
+
+
+def read_report(path: Path, *, is_last: bool) -> Outcome:
+    """Read the JUnit file of pytest. A test for which Wine could not start a process only counts in its last run."""
     found = Outcome()
     for case in ET.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}".removeprefix("::")
@@ -138,6 +150,9 @@ def read_report(path: Path) -> Outcome:
             found.reasons[reason_of(skipped)] += 1
         elif (failed := case.find("failure")) is not None or (failed := case.find("error")) is not None:
             result = "failed"
+            if not is_last and NOT_STARTED.search(f"{failed.get('message')} {failed.text}"):
+                found.to_repeat.append(f"{(case.get('classname') or '').replace('.', '/')}.py::{case.get('name')}")
+                continue
             found.failures.append(f"{name}: {(failed.get('message') or '').splitlines()[0][:200]}")
         found.counts[result] += 1
         found.of_folder[folder_of(case), result] += 1
