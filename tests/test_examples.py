@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from host_example import check_output, run_host
+from systems import WINDOWS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+NOT_FOUND = "WinError 2" if WINDOWS else "No such file"
 
 
 def run(*arguments, **options):
@@ -28,7 +30,7 @@ def test_the_demo_shows_both_eras():
             assert json.loads(line[10:])["jsonrpc"] == "2.0"
 
 
-@pytest.mark.parametrize(("command", "message"), [(["/no/such/server"], "No such file"), ([sys.executable, "-c", ""], "Error: ")])
+@pytest.mark.parametrize(("command", "message"), [(["/no/such/server"], NOT_FOUND), ([sys.executable, "-c", ""], "Error: ")])
 def test_the_demo_reports_why_a_server_cannot_be_reached(command, message):
     shown = run(EXAMPLES / "two_eras.py", *command)
     assert shown.returncode == 1
